@@ -174,7 +174,7 @@ def _encode_content(parts: Any, ledger: Ledger, *, text_only: bool) -> list[dict
             case Opaque() if part.dialect == DIALECT:
                 block = part.value
             case _:
-                ledger.lose("", "tool_result", f"a result of {DIALECT} cannot hold this part")
+                ledger.lose("", "tool_result", f"a result of {DIALECT} cannot contain this part")
                 continue
         if ledger.said(block, part) and (type(part) is not Text or part.text or made_by(part.opaque, DIALECT)):
             blocks.append(block)

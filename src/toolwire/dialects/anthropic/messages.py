@@ -201,7 +201,7 @@ def _encode_user(blocks: list[dict[str, Any]], ledger: Ledger, builder: _TurnBui
     """Add the blocks of a user's message: to the open turn if there is one, and results before text."""
     results = [block for block in blocks if block["type"] == "tool_result"]
     if not blocks:
-        ledger.lose("content", "empty", f"{DIALECT} refuses an empty turn", "approximated")
+        ledger.lose("content", "empty", f"{DIALECT} rejects an empty turn: {_EMPTY_TEXT} is sent", "approximated")
         blocks = [{"type": "text", "text": _EMPTY_TEXT}]
     if results:
         blocks = [*results, *(block for block in blocks if block["type"] != "tool_result")]
@@ -232,7 +232,7 @@ def _encode_mid_system(message: Message, index: int, ledger: Ledger, builder: _T
     if blocks and ledger.quirks.mid_system and builder.can_add_system(index):
         builder.add("system", blocks)
         return
-    ledger.lose("role", f"{message.role}_late", "sent in the user's turn at its position", "approximated")
+    ledger.lose("role", f"{message.role}_late", "a reminder in the user's turn is sent at its position", "approximated")
     builder.join([{**block, "text": remind(block["text"])} if "text" in block else block for block in blocks])
 
 
@@ -259,7 +259,7 @@ def _encode_foreign_text(part: Text, ledger: Ledger) -> dict[str, Any] | None:
     if part.text and not part.text.isspace():
         return encode_text(part, ledger)
     if part.text:
-        ledger.lose("text", "blank", f"{DIALECT} refuses a text of spaces alone")
+        ledger.lose("text", "blank", f"{DIALECT} rejects a text without visible characters")
     return None
 
 
@@ -271,7 +271,7 @@ def _encode_user_text(part: Text, ledger: Ledger) -> dict[str, Any] | None:
 
 
 def _encode_refusal(part: Refusal, ledger: Ledger) -> dict[str, Any] | None:
-    ledger.lose("", "refusal", f"{DIALECT} has no refusal in a turn; sent as text", "approximated")
+    ledger.lose("", "refusal", f"{DIALECT} has no refusals: text is sent", "approximated")
     return _encode_foreign_text(Text(part.text, cache=part.cache, opaque=part.opaque), ledger)
 
 
@@ -291,7 +291,7 @@ def _encode_opaque(part: Opaque, ledger: Ledger) -> Any:
 
 
 def _lose_part(part: Any, ledger: Ledger) -> None:
-    ledger.lose("", str(type(part).__struct_config__.tag), f"a turn of this role in {DIALECT} cannot hold it")
+    ledger.lose("", str(type(part).__struct_config__.tag), f"a turn of this role in {DIALECT} cannot contain it")
 
 
 ENCODERS: dict[type, Callable[[Any, Ledger], Any]] = {

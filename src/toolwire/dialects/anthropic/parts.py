@@ -187,13 +187,15 @@ _SOURCE_FIELDS = {"base64": "data", "url": "url", "file": "file_id", "text": "te
 
 
 def _lose_sources(part: Image | Document, source: dict[str, Any], ledger: Ledger) -> None:
+    """Report the sources of a medium that are not encoded, because a block has one source."""
     if part.data is not None or source["type"] != "base64":  # otherwise the URL was sent as data
         ledger.lose_sources(part, _SOURCE_FIELDS[source["type"]])
 
 
-def _encode_source(part: Image | Document, default: str) -> dict[str, Any] | None:
+def _encode_source(part: Image | Document, default_type: str) -> dict[str, Any] | None:
+    """Encode the source of a medium, or return None if it has none. `default_type` is for data without a media type."""
     if (data := data_of(part, WIRE, spelling_of(part.opaque, MessagesMediumSpelling).data)) is not None:
-        media_type = default if part.media_type is None else part.media_type
+        media_type = default_type if part.media_type is None else part.media_type
         return {"type": "base64", "media_type": media_type, "data": data}
     if part.url is not None:
         return {"type": "url", "url": part.url}
@@ -271,12 +273,12 @@ def encode_thinking(part: Thinking, ledger: Ledger) -> dict[str, Any] | None:
     """Encode thinking that this wire signed. Other thinking is a loss, because Anthropic's server rejects it."""
     is_native = made_by(part.opaque, DIALECT)
     if part.opaque is not None and not is_native:
-        ledger.lose("", "thinking", f"thinking of {part.opaque.dialect} cannot be replayed to {DIALECT}")
+        ledger.lose("", "thinking", f"{DIALECT} rejects thinking of {part.opaque.dialect}")
         return None
     if part.redacted:
         return ledger.finish({"type": "redacted_thinking", "data": part.signature}, part)
     if part.signature is None and not is_native:
-        ledger.lose("", "thinking", f"{DIALECT} refuses thinking without a signature")
+        ledger.lose("", "thinking", f"{DIALECT} rejects thinking without a signature")
         return None
     body: dict[str, Any] = {"type": "thinking", "thinking": part.text}
     if part.signature is not None:

@@ -144,11 +144,14 @@ def _default_max_tokens(body: dict[str, Any], ledger: Ledger) -> None:
     """Set `max_tokens`, which this wire requires, and make it larger than the thinking budget."""
     if "max_tokens" not in body:
         body["max_tokens"] = ledger.quirks.default_max_tokens
-        ledger.lose("max_tokens", "max_tokens", f"{DIALECT} requires it", "defaulted")
+        ledger.lose(
+            "max_tokens", "max_tokens", f"{DIALECT} requires a limit: {body['max_tokens']} is sent", "defaulted"
+        )
     budget = body["thinking"].get("budget_tokens", 0) if "thinking" in body else 0
     if budget and budget >= body["max_tokens"]:
         body["max_tokens"] = budget + max(body["max_tokens"], 1)
-        ledger.lose("max_tokens", "max_tokens", "must be larger than the thinking budget", "approximated")
+        detail = f"{DIALECT} requires more than the thinking budget: {body['max_tokens']} is sent"
+        ledger.lose("max_tokens", "max_tokens", detail, "approximated")
 
 
 def _drop_thinking_budget(body: dict[str, Any], turns: list[Any], ledger: Ledger) -> None:
@@ -192,7 +195,7 @@ def _set_system(text: str, field: str, body: dict[str, Any], ledger: Ledger) -> 
     if text and not text.isspace():
         body["system"] = text
     elif text:
-        ledger.lose(field, "blank", f"{DIALECT} refuses a text of spaces alone")
+        ledger.lose(field, "blank", f"{DIALECT} rejects a text without visible characters")
 
 
 def _join_system(system: str | list[Part] | None, messages: Any, body: dict[str, Any], ledger: Ledger) -> None:
@@ -205,7 +208,9 @@ def _join_system(system: str | list[Part] | None, messages: Any, body: dict[str,
         all_strings = all_strings and type(message.content) is str
         _lose_around_system(message, ledger)
         if message.role == "developer":
-            ledger.lose("role", "developer", f"{DIALECT} has one system prompt", "merged")
+            ledger.lose(
+                "role", "developer", f"{DIALECT} has one system prompt: the message is appended to it", "merged"
+            )
         blocks += encode_blocks(message.parts, ledger, "system")
     if blocks:
         body["system"] = blocks[0]["text"] if all_strings and len(blocks) == 1 else blocks
@@ -230,7 +235,7 @@ def _sampling_setting(field: str) -> Setting:
                 return getattr(request, field)
             lose_setting(request, field, refusal, ledger)
         else:
-            lose_setting(request, field, f"{DIALECT} {version} refuses it", ledger)
+            lose_setting(request, field, f"{DIALECT} {version} rejects it", ledger)
         return ABSENT
 
     return plain(field, field, *NUMBER).written(encode)
@@ -247,7 +252,7 @@ def _explain_refusal(field: str, request: Request) -> str | None:
     if not 0 <= value <= (value if field == "top_k" else 1):
         return f"{DIALECT} takes 0 or more" if field == "top_k" else f"{DIALECT} takes 0 to 1"
     if thinks and not (field == "temperature" and value == 1) and not (field == "top_p" and value >= _MIN_TOP_P):
-        return f"{DIALECT} refuses it while the model thinks"
+        return f"{DIALECT} rejects it while the model thinks"
     kept, dropped = ("top_p", "temperature") if request.temperature == 1 else ("temperature", "top_p")
     both = field == dropped and getattr(request, kept) is not None
     if both and family_of(request.model).temperature_with_top_p is False and _explain_refusal(kept, request) is None:
@@ -285,16 +290,19 @@ def _encode_thinking(request: Request, ledger: Ledger) -> Any:
     if budget is not None and (mode == "enabled" or is_native):
         body["budget_tokens"] = budget if is_native else max(budget, _MIN_BUDGET)
         if body["budget_tokens"] != budget:
-            detail = f"the least budget is {_MIN_BUDGET}"
+            detail = f"{DIALECT} takes at least {_MIN_BUDGET}"
             ledger.lose("thinking_budget", "thinking_budget", detail, "approximated")
     elif budget is not None:
-        ledger.lose("thinking_budget", "thinking_budget", f"only enabled thinking has a budget, not {mode}")
+        detail = f"{DIALECT} takes a budget only for enabled thinking, not for {mode}"
+        ledger.lose("thinking_budget", "thinking_budget", detail)
     if display is not None:
         known_display = _DISPLAYS.get(display, display if is_native else None)
         if known_display is not None and (is_native or mode in {"enabled", "adaptive"}):
             body["display"] = known_display
         else:
-            ledger.lose("thinking_display", "thinking_display", f"{DIALECT} shows thinking summarized or omitted")
+            ledger.lose(
+                "thinking_display", "thinking_display", f"{DIALECT} returns thinking only summarized or omitted"
+            )
     return body
 
 
@@ -306,13 +314,15 @@ def _supported_thinking(request: Request, mode: str, budget: int | None, ledger:
     family = family_of(request.model)
     if mode == "disabled" and family.thinking_off is not None:
         field = next(name for name in ("thinking", "thinking_budget", "effort") if getattr(request, name) is not None)
-        detail = f"{request.model} cannot turn thinking off; its least is {family.thinking_off}"
+        detail = f"{request.model} cannot turn thinking off: {family.thinking_off} is sent"
         ledger.lose(field, "thinking", detail, "approximated")
         return family.thinking_off, None
     if mode == "enabled" and (budget is None or family.thinking_budget is False):
         mode = "adaptive"
     if mode == "adaptive" and family.adaptive_thinking is False:
-        ledger.lose("thinking", "thinking", f"{request.model} thinks with a budget", "approximated", "minor")
+        ledger.lose(
+            "thinking", "thinking", f"{request.model} thinks only with a budget: one is sent", "approximated", "minor"
+        )
         default = _BUDGET_OF_EFFORT.get(request.effort or "", _BUDGET_OF_EFFORT["medium"])
         mode, budget = "enabled", default if budget is None else budget
     return mode, budget
@@ -343,7 +353,7 @@ def _encode_effort(request: Request, ledger: Ledger) -> Any:
     if effort == "none" and mode_of_thinking(request) == "disabled":
         return ABSENT
     if effort == "none" and family_of(request.model).always_thinks:
-        ledger.lose("effort", "effort", f"{request.model} always thinks; the least is low", "approximated", "semantic")
+        ledger.lose("effort", "effort", f"{request.model} always thinks: low is sent", "approximated", "semantic")
         return "low"
     if effort not in _EFFORTS:
         ledger.lose("effort", "effort", f"{DIALECT} has no effort {effort}")
@@ -360,7 +370,12 @@ def _encode_effort(request: Request, ledger: Ledger) -> Any:
     lower = [level for level in levels if _EFFORTS.index(level) <= _EFFORTS.index(effort)]
     level = lower[-1] if lower else levels[0]
     if level != effort:
-        ledger.lose("effort", "effort", f"this model takes {level} instead of {effort}", "approximated")
+        ledger.lose(
+            "effort",
+            "effort",
+            f"{request.model or 'the model'} has no effort {effort}: {level} is sent",
+            "approximated",
+        )
     return level
 
 
@@ -373,7 +388,7 @@ def _encode_stop(request: Request, ledger: Ledger) -> Any:
     usable = [sequence for sequence in sequences if sequence and not sequence.isspace()]
     if len(usable) == len(sequences) or made_by(request.opaque, DIALECT):
         return sequences
-    detail = f"{DIALECT} refuses a stop sequence of spaces alone"
+    detail = f"{DIALECT} rejects a stop sequence without visible characters"
     ledger.lose("stop", "stop", detail, "approximated" if usable else "dropped")
     return usable or ABSENT
 
@@ -403,10 +418,10 @@ def _encode_metadata(request: Request, ledger: Ledger) -> Any:
     """
     user = request.user if request.user is not None else request.safety_identifier
     if request.user is not None and request.safety_identifier is not None:
-        ledger.lose("safety_identifier", "user", f"{DIALECT} takes one identifier of the user")
+        ledger.lose("safety_identifier", "user", f"{DIALECT} takes one id of the user: that of `user` is sent")
     if "@" in (user or "") and not made_by(request.opaque, DIALECT):
         field = "user" if request.user is not None else "safety_identifier"
-        ledger.lose(field, "user", f"{DIALECT} refuses an email address as the id of a user")
+        ledger.lose(field, "user", f"{DIALECT} rejects an email address as the id of a user")
         return ABSENT
     return {"user_id": user}
 

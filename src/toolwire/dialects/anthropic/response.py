@@ -38,7 +38,7 @@ _CANONICAL_REASONS = {
 FINISH_REASONS = COMMON_WORDS | _CANONICAL_REASONS
 _STOP_REASONS = {reason: word for word, reason in _CANONICAL_REASONS.items()}
 _NEAREST_STOP_REASONS = {"content_filter": "refusal", "incomplete": "max_tokens", "malformed_tool_call": "max_tokens"}
-_TOO_MANY_CACHED = "the cached tokens exceed the input tokens; they were reduced to keep the sum"
+_TOO_MANY_CACHED = "the cached tokens exceed the input tokens: a smaller number is sent"
 
 
 def decode_response(body: dict[str, Any]) -> Response:
@@ -145,7 +145,7 @@ def _encode_choice(choice: Choice, body: dict[str, Any], ledger: Ledger) -> None
 # (anthropic 2.11.0, tools/_beta_runner).
 _STOPS_ALL_CALLS = "max_tokens"
 _ORDINARY_STOP_REASONS = frozenset({"tool_use", "end_turn", "stop_sequence"})
-_UNSAFE_REASON = "a call must not run, and a client would run it after any other stop reason"
+_UNSAFE_REASON = "a client would run a broken call after another stop reason: max_tokens is sent"
 
 
 def encode_stop_reason(choice: Choice, ledger: Ledger, *, may_run: bool, has_broken_call: bool = False) -> str | None:

@@ -169,6 +169,10 @@ class Decoder(WireDecoder):
             self.events.append(OpaqueDelta(opaque=Opaque(DIALECT, body)))
 
     def _read_delta(self, body: dict[str, Any], delta: dict[str, Any], delta_type: Any) -> None:
+        """Read a `content_block_delta`: more text, or another delta of its block.
+
+        Text for no open block, or for one of another type, becomes a part of its own.
+        """
         index, delta_type = body.get("index"), delta_type if type(delta_type) is str else ""
         block = self._blocks.get(index) if type(index) is int else self._find_open_block(index)
         block = self._adopt_index(index) if block is None else block
@@ -221,7 +225,7 @@ class Decoder(WireDecoder):
         """Return the only open block, or None if no block or several blocks are open."""
         if len(self._blocks) != 1:
             return None
-        self._blocks = dict(self._blocks.items())  # a dict that has lost many entries is slow to begin with
+        self._blocks = dict(self._blocks.items())  # iterating over a dict is slow after it has lost many entries
         return next(iter(self._blocks.values()))
 
     def _start_text_block(self, index: Any, text_field: str) -> _BlockReader:

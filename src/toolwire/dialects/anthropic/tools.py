@@ -195,7 +195,7 @@ def _without_invalid_names(schema: dict[str, Any], ledger: Ledger) -> dict[str, 
         return schema
     invalid = dict.fromkeys(key for key in properties if not _PARAMETER_NAME.fullmatch(key))
     for key in invalid:
-        ledger.lose(f"parameters.properties.{key}", "schema_key", f"{DIALECT} takes no parameter of such a name")
+        ledger.lose(f"parameters.properties.{key}", "schema_key", f"{DIALECT} rejects the name of this parameter")
     valid = {key: inner for key, inner in properties.items() if key not in invalid}
     required = schema.get("required")
     changed = {"required": [name for name in required if name not in invalid]} if type(required) is list else {}
@@ -232,7 +232,10 @@ def encode_choice(request: Request, ledger: Ledger) -> Any:
         body = {"type": "tool", "name": ledger.names.choose(choice.names[0], own=is_native)}
     elif choice.names is not None:
         ledger.lose(
-            "tool_choice.names", "tool_choice", f"{DIALECT} cannot narrow the choice to some tools", "approximated"
+            "tool_choice.names",
+            "tool_choice",
+            f"{DIALECT} cannot limit the choice to several tools: all may be called",
+            "approximated",
         )
     if choice.mode == "required" and not is_native and (reason := _explain_unforced_choice(request)):
         ledger.lose("tool_choice", "tool_choice", reason, "approximated")
@@ -241,7 +244,12 @@ def encode_choice(request: Request, ledger: Ledger) -> Any:
         if choice.mode != "none":
             body["disable_parallel_tool_use"] = not request.parallel_tool_calls
         else:
-            ledger.lose("parallel_tool_calls", "parallel_tool_calls", "no tool may be called at all", severity="minor")
+            ledger.lose(
+                "parallel_tool_calls",
+                "parallel_tool_calls",
+                "the choice is that no tool may be called",
+                severity="minor",
+            )
     return body
 
 
@@ -249,9 +257,9 @@ def _explain_unforced_choice(request: Request) -> str | None:
     """Return the reason why the model of `request` cannot be forced to call a tool, or None if it can."""
     family = family_of(request.model)
     if family.forced_choice is False:
-        return f"{request.model} refuses a forced choice"
+        return f"{request.model} rejects a forced choice: auto is sent"
     thinks = mode_of_thinking(request) in {"enabled", "adaptive"} or family.always_thinks
-    return f"{DIALECT} refuses a forced choice while thinking" if thinks else None
+    return f"{DIALECT} rejects a forced choice while the model thinks: auto is sent" if thinks else None
 
 
 def mode_of_thinking(request: Request) -> str | None:

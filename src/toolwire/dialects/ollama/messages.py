@@ -176,7 +176,7 @@ def _encode_role(message: Message, ledger: Ledger) -> dict[str, Any]:
             return {}
         return {"role": spelling.role if spelling.role is not None and spelling.role.lower() == role else role}
     if role == "developer":
-        ledger.lose("role", "developer", f"{DIALECT} has no role developer; sent as system", "approximated")
+        ledger.lose("role", "developer", f"{DIALECT} has no role developer: system is sent", "approximated")
         role = "system"
     return {"role": role}
 

@@ -71,7 +71,7 @@ class MessageBuilder(Struct):
         if self.calls:
             body["tool_calls"] = self.calls
         if len(texts) > 1 or len(self.thinking) > 1:
-            ledger.lose("content", "parts", f"{DIALECT} has one string for them", "merged")
+            ledger.lose("content", "parts", f"{DIALECT} has one string for them: they are joined", "merged")
 
 
 def take_images(unparsed: dict[str, Any]) -> list[Part]:
@@ -101,7 +101,7 @@ def _encode_image(part: Image, ledger: Ledger) -> str | None:
         ledger.lose("", "image", f"{DIALECT} takes images only as data")
         return None
     if data != raw and part.media_type is not None and part.media_type != _media_type_of(part.data or data):
-        ledger.lose("media_type", "image_type", f"{DIALECT} reads it from the data")
+        ledger.lose("media_type", "image_type", f"{DIALECT} infers it from the data")
     return data
 
 
@@ -126,7 +126,7 @@ def encode_part(part: Any, builder: MessageBuilder, ledger: Ledger, role: str) -
             builder.note_order(_IMAGE_RANK, ledger)
             builder.images.append(data)
     elif part_type is Refusal:
-        ledger.lose("", "refusal", f"{DIALECT} has no refusal; sent as text", "approximated")
+        ledger.lose("", "refusal", f"{DIALECT} has no refusals: text is sent", "approximated")
         _add_text(part.text, builder, ledger)
     elif part_type is Document and (document := as_text(unpack(part, WIRE))).text is not None:
         lose_document_text(document, ledger)

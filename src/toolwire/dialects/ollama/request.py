@@ -160,7 +160,7 @@ def _encode_think(request: Request, ledger: Ledger) -> Any:
     level = ABSENT if effort is None else _LEVEL_OF_EFFORT.get(effort, ABSENT)
     if mode == "disabled":
         if effort not in (None, "none"):
-            ledger.lose("effort", "effort", "thinking is disabled, and effort is a level of thinking")
+            ledger.lose("effort", "effort", f"thinking is disabled, and {DIALECT} has no effort without thinking")
         return False
     if mode not in (None, "enabled") or (mode is not None and level is False):
         ledger.lose(
@@ -171,7 +171,7 @@ def _encode_think(request: Request, ledger: Ledger) -> Any:
             ledger.lose("effort", "effort", f"{DIALECT} has no effort {effort}")
         return ABSENT if mode is None else True
     if level not in (False, effort):
-        ledger.lose("effort", "effort", f"the nearest level of {DIALECT} is {level}", "approximated")
+        ledger.lose("effort", "effort", f"{DIALECT} has no effort {effort}: {level} is sent", "approximated")
     return level
 
 
@@ -191,7 +191,9 @@ def _encode_output(request: Request, ledger: Ledger) -> Any:
     output = request.output or Output("text")
     lose_beside_schema(output, ledger)
     if output.kind == "schema" and output.schema is None:
-        ledger.lose("output", "output_schema", "the request has no schema; sent as any JSON", "approximated")
+        ledger.lose(
+            "output", "output_schema", "the request has no schema: the format for any JSON is sent", "approximated"
+        )
         return "json"
     return {"text": "", "json": "json", "schema": output.schema}[output.kind]
 

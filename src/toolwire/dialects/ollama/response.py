@@ -117,7 +117,7 @@ def _encode_time(response: Response, body: dict[str, Any], ledger: Ledger) -> No
         return
     time = _write_time(created)
     if time is None:
-        ledger.lose("created", "created", f"{created} is out of the range of times")
+        ledger.lose("created", "created", f"no date has the time {created}")
     body["created_at"] = time or _UNKNOWN_TIME
 
 
@@ -150,5 +150,5 @@ def _encode_usage(usage: Usage, body: dict[str, Any], ledger: Ledger) -> None:
             body[key] = count or 0
     for field in ("cache_read_tokens", "cache_write_tokens", "reasoning_tokens"):
         if getattr(usage, field) is not None:
-            ledger.lose(f"usage.{field}", "usage_details", f"{DIALECT} does not count them")
+            ledger.lose(f"usage.{field}", "usage_details", f"{DIALECT} does not report them")
     lose_counts(usage, ledger)

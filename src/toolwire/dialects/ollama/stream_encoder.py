@@ -116,7 +116,7 @@ class Encoder(SequentialEncoder):
         if key in self._part_keys and not self._is_native_part:
             self.stand("choices", 0, "message")
             concept, self._separator = ("thinking", "\n") if key == "thinking" else ("parts", "")
-            self.ledger.lose("content", concept, f"{DIALECT} has one string for them", "merged")
+            self.ledger.lose("content", concept, f"{DIALECT} has one string for them: they are joined", "merged")
         self._part_keys.add(key)
         return b""
 

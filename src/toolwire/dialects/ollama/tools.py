@@ -1,4 +1,4 @@
-"""Tool declarations of Ollama, and the substitute for a tool choice, which it does not have.
+"""Tool declarations of Ollama, and the substitute for a tool choice, which this wire does not have.
 
 Rules of this file:
 - A tool that must not be called is not offered. A required call is requested in the last message of the user.
@@ -58,14 +58,27 @@ def encode_choice(request: Request, ledger: Ledger) -> tuple[Collection[str] | N
     if choice is None or (choice.mode == "auto" and choice.names is None):
         return None, ""
     if choice.mode == "none":
-        ledger.lose("tool_choice", "tool_choice", "no tool is offered", "approximated", "minor")
+        ledger.lose(
+            "tool_choice", "tool_choice", f"{DIALECT} has no tool choice: no tool is declared", "approximated", "minor"
+        )
         return (), ""
     offered = None
     if choice.names is not None:
         declared = {tool.name for tool in request.tools if isinstance(tool, Tool)}
         offered = [name for name in choice.names if name in declared] or None
     if choice.mode == "auto":
-        ledger.lose("tool_choice.names", "tool_choice", "no other tool is offered", "approximated", "minor")
+        ledger.lose(
+            "tool_choice.names",
+            "tool_choice",
+            f"{DIALECT} has no tool choice: the other tools are not declared",
+            "approximated",
+            "minor",
+        )
         return offered, ""
-    ledger.lose("tool_choice", "tool_choice", f"{DIALECT} cannot force a call; the user asks for it", "approximated")
+    ledger.lose(
+        "tool_choice",
+        "tool_choice",
+        f"{DIALECT} cannot force a call: the message of the user asks for it",
+        "approximated",
+    )
     return offered, _CALL_ANY if offered is None else _CALL_NAMED.format(names=", ".join(offered))
