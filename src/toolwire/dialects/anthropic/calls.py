@@ -140,7 +140,8 @@ def encode_result(part: ToolResult, ledger: Ledger) -> dict[str, Any]:
     """Encode a `tool_result` block."""
     content, spelling = part.content, spelling_of(part.opaque, MessagesResultSpelling)
     is_native = _is_native(part.opaque, spelling)
-    body: dict[str, Any] = {"type": "tool_result", "tool_use_id": ledger.ids.result(part.tool_call_id, own=is_native)}
+    call_id = ledger.ids.result(part.tool_call_id, own=is_native)
+    body: dict[str, Any] = {"type": "tool_result", "tool_use_id": call_id}
     if type(content) is str:
         if content or is_native:
             body["content"] = spell_value(content, spelling.content)

@@ -471,7 +471,8 @@ class Decoder(WireDecoder):
         if not self._started:
             return
         raw, stop = (value if type(value := self._message.get(key)) is str else None for key in _STOP_FIELDS)
-        finish: Any = wants_calls(FINISH_REASONS.get(raw, "unknown") if raw else None, called=self.judge.called)
+        finish: Any = FINISH_REASONS.get(raw, "unknown") if raw else None
+        finish = wants_calls(finish, called=self.judge.called)
         if reason is not None or raw is None:
             finish = reason or incomplete or ("tool_calls" if self.judge.called else "stop")
         message = Message("assistant", [], opaque=WIRE.plain)

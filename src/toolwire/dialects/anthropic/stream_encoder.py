@@ -146,7 +146,8 @@ class Encoder(SequentialEncoder):
     def write_words(self, event: WordsDelta) -> bytes:
         """Write a piece of text or thinking."""
         field, before = _TEXT_FIELDS[type(event)], self._start_pending_block()
-        return before + self._write_delta({**self.left_at(event.opaque), "type": f"{field}_delta", field: event.text})
+        delta = {**self.left_at(event.opaque), "type": f"{field}_delta", field: event.text}
+        return before + self._write_delta(delta)
 
     def write_signature(self, event: SignatureDelta) -> bytes:
         """Write a signature of this wire. The signature of another wire means nothing here."""
