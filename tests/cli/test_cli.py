@@ -23,7 +23,7 @@ WRITTEN = {"model": "m", "max_tokens": 10, "messages": [{"role": "user", "conten
 TRANSLATE = ("translate", "--from", "openai", "--to", "anthropic")
 PATH = "path: /v1/messages\n"
 SEED_LOSS = "  seed: anthropic has no such setting (dropped)\n"
-EFFORT_LOSS = "  reasoning_effort: this model takes low instead of minimal (approximated)\n"
+EFFORT_LOSS = "  reasoning_effort: m has no effort minimal: low is sent (approximated)\n"
 LOW = {"output_config": {"effort": "low"}}
 N_LOSS = "  n: anthropic has no such setting (dropped)\n"
 

@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from toolwire.dialects import Dialect
-from toolwire.dialects.anthropic.messages import runs_unthought
+from toolwire.dialects.anthropic.messages import answers_unthought_calls
 from toolwire.encoding.finish import ending_error
 from toolwire.encoding.traits import WireTraits
 from toolwire.errors import ToolwireError
@@ -149,7 +149,7 @@ def without_budget(body: bytes) -> bytes:
     thinking = msgspec.json.decode(members.get("thinking", b"null"))
     if type(thinking) is not dict or thinking.get("type") != "enabled":
         return body
-    if not runs_unthought(msgspec.json.decode(members["messages"])):
+    if not answers_unthought_calls(msgspec.json.decode(members["messages"])):
         return body
     start, end = find_member(body, "thinking", members)
     return body[:start] + b'{"type":"disabled"}' + body[end:]

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from toolwire.dialects import Dialect, untuned
+from toolwire.dialects import Dialect, split_quirks
 from toolwire.encoding.quirks import tuned
 from toolwire.providers import Provider
 from toolwire.providers.adapting import adapted, asked_of_stream, quirks_for
@@ -115,7 +115,7 @@ class ExchangeRequest:
         sides, settings = self.sides, self._settings
         if sides.overlay is not None or not sides.is_foreign or type(self._data) is not bytes:
             return None
-        target, quirks = untuned(sides.target)
+        target, quirks = split_quirks(sides.target)
         try:
             depends_on = _write([settings, sides.provider and _server_of(sides.provider), quirks])
         except TypeError:
@@ -212,7 +212,7 @@ class ExchangeRequest:
             body = {**asked_of_stream(provider), **body}
         encoded = Encoded(encoded.path, body, where_they_stand(losses, self.body, sides.source.SETTING_PATHS))
         if lookup is not None:
-            full_quirks = tuned(untuned(sides.target)[1], quirks)
+            full_quirks = tuned(split_quirks(sides.target)[1], quirks)
             if full_quirks.id_grammar is None:
                 lookup.store(self.body, request, encoded, full_quirks)
         return encoded

@@ -1,4 +1,4 @@
-"""Errors of Ollama: a bare text, or an object of the servers that imitate another API."""
+"""Errors of Ollama: a text, or an object as servers send it that implement several APIs, such as llama.cpp."""
 
 from typing import Any
 
@@ -24,7 +24,10 @@ _DETAILS = ("type", "param", "code")
 
 @with_retry_after
 def decode_error(status: int | None, body: Any) -> Error:
-    """Read an error's body, whatever the server made of it."""
+    """Decode the `body` of an error, of any JSON type or text.
+
+    `status` is the HTTP status, or None for an error in a stream. A body that is no error of this wire is kept whole.
+    """
     inner = body.get("error") if type(body) is dict else None
     if type(inner) is str:
         unparsed = body.copy()
@@ -41,7 +44,7 @@ def decode_error(status: int | None, body: Any) -> Error:
 
 
 def encode_error(error: Error) -> ErrorReply:
-    """Write an error as this server answers it: in words, under the status of its kind."""
+    """Encode an error as Ollama replies with it: the status of its kind, and the message as text."""
     spelling = spelling_of(error.opaque, OllamaErrorSpelling)
     if (kept := unparsed_reply(error, spelling.body)) is not None:
         return kept
@@ -49,10 +52,10 @@ def encode_error(error: Error) -> ErrorReply:
     details = {field: value for field in _DETAILS if (value := getattr(error, field)) is not None}
     inner: Any = recognizable_message(error, LENGTH_PHRASES, ledger)
     if not made_by(error.opaque, DIALECT) and error.kind != kind_of_words(status_of(error), inner):
-        ledger.lose("kind", "error_kind", f"{DIALECT} says it by status alone", "approximated")
+        ledger.lose("kind", "error_kind", f"{DIALECT} expresses it by the status alone", "approximated")
     if spelling.is_object:
         inner = unparsed_of(error.opaque, DIALECT, "error") | {"message": inner, **details}
         details = {}
     for field in (*details, *(["request_id"] if error.request_id is not None else ())):
-        ledger.lose(field, "error_detail", f"{DIALECT} has no place for it")
+        ledger.lose(field, "error_detail", f"{DIALECT} has no field for it")
     return reply_of(error, ledger.replay({"error": inner}, error.opaque), ledger)
