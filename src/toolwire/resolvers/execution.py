@@ -27,7 +27,7 @@ from toolwire.resolvers.functions import FunctionTool
 from toolwire.resolvers.protocol import AnyResolver, fields_of, offers_tools, resolver_of, resolving
 from toolwire.resolvers.reading import AnyTool, read_tools
 from toolwire.resolvers.recipes import dispatching
-from toolwire.streams.settling import without_nulls
+from toolwire.streams.call_normalizer import without_nulls
 from toolwire.types import Part, Text, Tool, ToolCall, ToolResult
 from toolwire.waiting.results import (
     FAILED,

@@ -26,7 +26,7 @@ from toolwire.encoding.finish import CUT, cut_off, infer_finish_reason
 from toolwire.streams import StreamDecoder, WireDecoder
 from toolwire.streams.call_judge import PartialCall, Reason
 from toolwire.streams.calls import index_of
-from toolwire.streams.reading import LETTERS_OF_A_MEMBER
+from toolwire.streams.reading import CHARACTERS_PER_MEMBER
 from toolwire.types import (
     CallDelta,
     CallEnd,
@@ -245,7 +245,7 @@ class Decoder(WireDecoder):
         if ended is not None:
             self.judge.late(ended, text)
         else:
-            self.judge.stray(text, own=index == self._block_count)
+            self.judge.stray(text, of_lost_call=index == self._block_count)
 
     def _read_other_delta(self, delta: dict[str, Any], delta_type: Any, block: _BlockReader) -> bool:
         """Read a delta that is not text. Return False if it does not fit `block`."""
@@ -305,7 +305,7 @@ class Decoder(WireDecoder):
 
     def _decode_shell(self) -> Any:
         """Decode the message so far as a response without choices."""
-        self.strain(LETTERS_OF_A_MEMBER * len(self._message))
+        self.count_rescan(CHARACTERS_PER_MEMBER * len(self._message))
         body = self._message.copy()
         for key in _STOP_FIELDS:
             body.pop(key, None)
@@ -316,7 +316,7 @@ class Decoder(WireDecoder):
 
     def _replay_message(self, body: dict[str, Any]) -> None:
         """Emit the events of a whole response, which some servers send where a stream was requested."""
-        self.replay(decode_response(body))
+        self.emit_response(decode_response(body))
 
     def _start_block(self, body: dict[str, Any]) -> None:
         index, block = body.get("index"), body.get("content_block")
@@ -364,8 +364,8 @@ class Decoder(WireDecoder):
         self._call_count += 1
         call, call_id = block.call, block.body.get("id")
         call.id, call.name = str(call_id) if call_id else None, block.body["name"]
-        call.given = block.body.get("input") or None
-        if call.given and self.repeats_a_key():
+        call.value = block.body.get("input") or None
+        if call.value and self.repeats_a_key():
             call.problem = Reason.TWICE
         self.judge.opened(call, ended, self._calls_by_id.get(call.id or ""))
         if call.id is not None:
@@ -398,14 +398,14 @@ class Decoder(WireDecoder):
         self.events.append(PartEnd(block.key, decode_part(block.join())))
 
     def _stop_call(self, block: _BlockReader, *, complete: bool | None) -> None:
-        partial, start_input = block.call, block.call.given
+        partial, start_input = block.call, block.call.value
         arguments, error = _read_input(text := partial.text, start_input)
         call = self._decode_open_call(block, arguments)
         if error is not None:
             call = replace(call, raw=text or str(start_input), error=error)
         if partial.is_empty and not partial.unread:
             partial.problem = partial.problem or find_misplaced_arguments(block.body)
-        if (judged := self.judge.close(partial, call, whole=complete)) is not None:
+        if (judged := self.judge.close(partial, call, complete=complete)) is not None:
             self.events.append(CallEnd(block.key, judged))
 
     def cut_calls(self, *, cut: bool) -> tuple[PartialCall, ...]:
@@ -442,7 +442,7 @@ class Decoder(WireDecoder):
             self._stop_all(complete=None)
         if type(usage) is dict:
             counts = {key: usage[key] for key in usage if usage[key] is not None or key not in self._usage}
-            self.strain(LETTERS_OF_A_MEMBER * len(self._usage))
+            self.count_rescan(CHARACTERS_PER_MEMBER * len(self._usage))
             self._usage = {**self._usage, **counts}
             self.events.append(UsageDelta(decode_usage(self._usage)))
         if not _STOP_FIELD_NAMES.issuperset(changed):
@@ -458,7 +458,7 @@ class Decoder(WireDecoder):
         for index in list(self._blocks):
             self._stop_block({"index": index}, complete=complete)
 
-    def settle(self, reason: str | None) -> None:
+    def end_choices(self, reason: str | None) -> None:
         """End the open blocks, emit the calls that waited, and end the answer."""
         self._stop_all(complete=None if reason is None else False)
         word = self._message.get("stop_reason")

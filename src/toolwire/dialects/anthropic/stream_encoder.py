@@ -18,7 +18,7 @@ from toolwire.dialects.anthropic.parts import DIALECT, WIRE, encode_citation, en
 from toolwire.dialects.anthropic.response import FINISH_REASONS, encode_response, encode_stop_reason, encode_usage
 from toolwire.encoding.finish import CUT, is_text_of_call, looks_complete
 from toolwire.encoding.quirks import PLAIN, Quirks
-from toolwire.streams import TOLD_OTHERWISE, SequentialEncoder, StreamEncoder, WordsDelta, encode_json
+from toolwire.streams import ARGUMENTS_CHANGED, AnyTextDelta, SequentialEncoder, StreamEncoder, encode_json
 from toolwire.types import (
     CallDelta,
     CallEnd,
@@ -83,22 +83,22 @@ class Encoder(SequentialEncoder):
 
     def write_message_start(self, event: MessageStart) -> bytes:
         """Write the start of the message, without content and stop reason."""
-        self._mine, self._usage = self.is_own(event.response), event.response.usage
+        self._is_native, self._usage = self.is_native(event.response), event.response.usage
         empty: dict[str, Any] = {"content": [], "stop_reason": None, "stop_sequence": None}
         return _write_event("message_start", {"message": {**self.encode_shell(event.response), **empty}})
 
     def write_message_delta(self, event: MessageDelta) -> bytes:
         """Store changed fields of the message for the final `message_delta`."""
-        for key, value in self.left_at(event.opaque).items():
+        for key, value in self.native_fields(event.opaque).items():
             (self._final_delta if key in _DELTA_FIELDS else self._message_fields)[key] = value
-        if not self.is_own(event):
-            self.lose_news(event.response)
+        if not self.is_native(event):
+            self.lose_update(event.response)
         return b""
 
     def write_part_start(self, event: PartStart) -> bytes:
         """Start a part. A part of this wire is written at once, a text from another wire with its first delta."""
         part: Any = event.part
-        self._is_native_part = self.is_own(part)
+        self._is_native_part = self.is_native(part)
         if self._held_call_text is not None and not self._is_native_part and type(part) in _LAZY_BLOCKS:
             self._pending_block = event.key, _LAZY_BLOCKS[type(part)]
             return b""
@@ -124,7 +124,7 @@ class Encoder(SequentialEncoder):
 
     def _set_block(self, key: int, block: Any) -> None:
         """Set the current block. `key` is that of its part."""
-        self.stand("choices", 0, "message", part=key)
+        self.set_path("choices", 0, "message", part=key)
         self._block, self._is_started, self._delta_count = block, False, 0
 
     def _start_block(self) -> bytes:
@@ -143,10 +143,10 @@ class Encoder(SequentialEncoder):
         start = self._start_block()
         return start + _DELTA_EVENT % (self._index, encode_json(delta))
 
-    def write_words(self, event: WordsDelta) -> bytes:
+    def write_text_delta(self, event: AnyTextDelta) -> bytes:
         """Write a piece of text or thinking."""
         field, before = _TEXT_FIELDS[type(event)], self._start_pending_block()
-        delta = {**self.left_at(event.opaque), "type": f"{field}_delta", field: event.text}
+        delta = {**self.native_fields(event.opaque), "type": f"{field}_delta", field: event.text}
         return before + self._write_delta(delta)
 
     def write_signature(self, event: SignatureDelta) -> bytes:
@@ -164,12 +164,12 @@ class Encoder(SequentialEncoder):
 
     def write_opaque(self, event: OpaqueDelta) -> bytes:
         """Write what only this wire understands. From another wire it is a loss, unless a part repeats it."""
-        body = self.left_at(event.opaque)
+        body = self.native_fields(event.opaque)
         if event.key is None:
-            self.lose_step(event)
+            self.lose_opaque_event(event)
             event_type = body.get("type")
             if body and (type(event_type) is not str or event_type in _BLOCK_EVENTS):
-                self.stand()
+                self.set_path()
                 self.ledger.lose("opaque", "opaque", "it belongs to a block that was not written, or is no event")
                 return b""
             return _write_event(event_type, body) if type(event_type) is str else b""
@@ -195,7 +195,7 @@ class Encoder(SequentialEncoder):
     def write_call_start(self, event: CallStart) -> bytes:
         """Start the block of a call."""
         before = self._stop_held_call()
-        self._is_native_part = self.is_own(event)
+        self._is_native_part = self.is_native(event)
         call = ToolCall(event.id, event.name, {}, event.index, opaque=event.opaque)
         self._set_block(event.key, encode_call(call, self.ledger))
         self._is_free_text = event.custom
@@ -224,7 +224,7 @@ class Encoder(SequentialEncoder):
             self.ledger.lose_opaque(call.opaque)
         text = "".join(self._fragments)
         if call.runs and self._fragments and not call.custom and not is_text_of_call(text, call):
-            return self.give_up(TOLD_OTHERWISE)
+            return self.fail(ARGUMENTS_CHANGED)
         if call.runs and (data or text.strip()):
             return data + self._stop_block()
         self._held_call_text, self._held_call_runs = text, call.runs
@@ -251,7 +251,7 @@ class Encoder(SequentialEncoder):
 
     def write_choice_end(self, event: ChoiceEnd) -> bytes:
         """Store the stop reason until the stream has ended without an error."""
-        self.stand("choices", 0)
+        self.set_path("choices", 0)
         choice = event.choice
         broken = self._has_broken_call
         stop_reason = encode_stop_reason(choice, self.ledger, may_run=not broken, has_broken_call=broken)
@@ -262,17 +262,17 @@ class Encoder(SequentialEncoder):
         self.ledger.lose_opaque(choice.message.opaque)
         return b""
 
-    def has_said_end(self) -> bool:
+    def may_have_written_end(self) -> bool:
         """Return False: the stop reason is written together with the end of the stream."""
         return False
 
-    def write_reply(self, body: Any) -> bytes:
+    def write_error_body(self, body: Any) -> bytes:
         """Write the body of an error as an `error` event."""
         return write_event(encode_json(body), b"error")
 
     def write_ending(self, *, complete: bool) -> bytes:
         """Write the stop reason and the usage if they are known, and the end if the answer is `complete`."""
-        self.stand()
+        self.set_path()
         usage = encode_usage(self._usage or Usage(), self.ledger)
         data = b""
         if complete or self._final_delta["stop_reason"] is not None:

@@ -31,14 +31,14 @@ from toolwire.dialects.gemini.response import (
     read_finish,
 )
 from toolwire.encoding.request_fields import ABSENT
-from toolwire.streams import Speech, StreamDecoder, WireDecoder, repair
-from toolwire.streams.accumulation import WORDS
+from toolwire.streams import PartBuilder, StreamDecoder, WireDecoder, repair
+from toolwire.streams.accumulation import TEXT_DELTAS
 from toolwire.streams.call_judge import PartialCall
 from toolwire.streams.calls import index_of
-from toolwire.streams.choices import numbered, rank
-from toolwire.streams.merging import news_of
-from toolwire.streams.paths import ObjectSoFar
-from toolwire.streams.reading import LETTERS_OF_A_MEMBER
+from toolwire.streams.choices import number_choices, rank
+from toolwire.streams.merging import changed_fields
+from toolwire.streams.partial_object import PartialObject
+from toolwire.streams.reading import CHARACTERS_PER_MEMBER
 from toolwire.types import (
     Choice,
     ChoiceEnd,
@@ -76,7 +76,7 @@ _PIECE_TYPES: dict[str, tuple[type, ...]] = {
 _PIECE_KEYS = frozenset({"partialArgs", "willContinue"})
 
 
-class _CandidateReader(Speech):
+class _CandidateReader(PartBuilder):
     """One candidate as it arrives: its parts, its calls, and its other fields.
 
     - `last_entry`, `last_content`: the fields of the last chunk, beside the parts.
@@ -107,7 +107,7 @@ class _CandidateReader(Speech):
     has_new_sources: bool = False
     source_sizes: dict[str, int] = field(default_factory=dict)
 
-    def say(self, shell: Any, words: str, opaque: Opaque | None = None) -> None:
+    def add_text(self, shell: Any, words: str, opaque: Opaque | None = None) -> None:
         """Emit text of the open part if that equals `shell`, else of a new part."""
         if not words:
             self.has_empty_text = True
@@ -116,7 +116,7 @@ class _CandidateReader(Speech):
             self.open(shell)
         if type(shell) is Text:
             self.text_bytes += words.encode(errors="replace")
-        self._decoder.events.append(WORDS[type(shell)](self.key, words, opaque=opaque))
+        self._decoder.events.append(TEXT_DELTAS[type(shell)](self.key, words, opaque=opaque))
 
     def open(self, shell: Any) -> None:
         """Start a part."""
@@ -132,7 +132,7 @@ class _CandidateReader(Speech):
         super().close()
 
     def _cite(self) -> None:
-        self._decoder.strain(sum(self.source_sizes.values()))
+        self._decoder.count_rescan(sum(self.source_sizes.values()))
         text = self.text_bytes[self.text_start :].decode()
         [citations] = locate_citations(self.entry, [text], self.text_start)
         self._decoder.events += [CitationDelta(self.key, citation) for citation in citations]
@@ -158,7 +158,7 @@ class _CandidateReader(Speech):
             content_changes = _find_changes(self.content, content) if self.content else content
             if content_changes or self.content is None:
                 reported["content"] = content_changes
-                self._decoder.strain(LETTERS_OF_A_MEMBER * len(self.content or ()))
+                self._decoder.count_rescan(CHARACTERS_PER_MEMBER * len(self.content or ()))
                 self.content = {**(self.content or {}), **content_changes}
         return reported
 
@@ -174,7 +174,7 @@ class _StreamedCall(Struct):
 
     key: int
     start: ToolCall
-    pieces: ObjectSoFar
+    pieces: PartialObject
     call: PartialCall
     body: dict[str, Any] = {}
     inner: dict[str, Any] = {}
@@ -186,7 +186,7 @@ class _StreamedCall(Struct):
         for key, value in call.items():
             match CAMEL.get(key, key), value:
                 case "args", dict():
-                    self.pieces.told.update(value)
+                    self.pieces.root.update(value)
                 case "partialArgs", list():
                     for piece in value:
                         self._add_piece(piece)
@@ -210,7 +210,7 @@ class _StreamedCall(Struct):
         decoded = read_part({key: inner if key in _CALL_KEYS else self.body[key] for key in self.body}, IdGenerator(()))
         call = decoded if type(decoded) is ToolCall else replace(self.start, arguments=arguments)
         problem = _UNFINISHED_TEXT if self.pieces.open else _INVALID_CALL if call is not decoded else None
-        self.call.given, self.call.problem = arguments, self.damage or self.call.problem or problem
+        self.call.value, self.call.problem = arguments, self.damage or self.call.problem or problem
         return replace(call, id=self.start.id, index=self.start.index)
 
 
@@ -255,10 +255,10 @@ class Decoder(WireDecoder):
             first_usage = self._read_message_fields(body, usage)
         if type(usage) is dict and usage != self._usage:
             self._usage = usage
-            self.strain(LETTERS_OF_A_MEMBER * len(self._counts))
+            self.count_rescan(CHARACTERS_PER_MEMBER * len(self._counts))
             self._counts = {**self._counts, **usage} if _TOTAL_KEYS.isdisjoint(usage) else usage
             self.events.append(UsageDelta(first_usage or decode_usage(self._counts)))
-        for entry in numbered(entries or []):
+        for entry in number_choices(entries or []):
             self._read_candidate(entry)
         if error is not None:
             self.fail(decode_error(None, {**body, "error": error}))
@@ -279,7 +279,7 @@ class Decoder(WireDecoder):
             for key, value in _find_changes(shell, body).items()
             if not (key in _FIRST_VALUE_KEYS and shell.get(key))
         }:
-            self.strain(LETTERS_OF_A_MEMBER * len(shell))
+            self.count_rescan(CHARACTERS_PER_MEMBER * len(shell))
             self._shell = {**shell, **changes}
             self.events.append(MessageDelta(self._read_shell()))
         return None
@@ -325,7 +325,7 @@ class Decoder(WireDecoder):
         decoded = self._build(part, candidate)
         if type(decoded) is ToolCall:
             self._emit_call(decoded, candidate)
-        elif type(decoded) not in WORDS:
+        elif type(decoded) not in TEXT_DELTAS:
             candidate.add(decoded)
         elif not decoded.opaque.value and not (type(decoded) is Thinking and decoded.signature):
             candidate.say(replace(decoded, text=""), decoded.text)
@@ -346,8 +346,8 @@ class Decoder(WireDecoder):
     def _emit_call(self, call: ToolCall, candidate: _CandidateReader) -> None:
         """Emit a call that arrived whole."""
         partial = self._open_call(call, candidate)
-        partial.comes_whole, partial.given = True, call.plain_arguments
-        partial.problem = self.damage() if call.plain_arguments else None
+        partial.comes_whole, partial.value = True, call.plain_arguments
+        partial.problem = self.frame_problem() if call.plain_arguments else None
         self._close_call(partial, call, candidate)
 
     def _open_call(self, call: ToolCall, candidate: _CandidateReader) -> PartialCall:
@@ -364,7 +364,7 @@ class Decoder(WireDecoder):
         self, partial: PartialCall, call: ToolCall, candidate: _CandidateReader, *, whole: bool = True
     ) -> None:
         """Emit the end of `call`, unless the judge holds it back."""
-        judged = self.judge.close(partial, call, whole=whole)
+        judged = self.judge.close(partial, call, complete=whole)
         candidate.has_calls |= judged is None or judged.complete
         if judged is not None:
             self.end_whole_call(partial.key, judged)  # type: ignore[arg-type]
@@ -388,8 +388,8 @@ class Decoder(WireDecoder):
             if type(start) is not ToolCall:
                 return False
             opened = self._open_call(start, candidate)
-            candidate.open_call = open_call = _StreamedCall(candidate.key, start, ObjectSoFar(), opened)
-        open_call.damage = open_call.damage or self.damage()
+            candidate.open_call = open_call = _StreamedCall(candidate.key, start, PartialObject(), opened)
+        open_call.damage = open_call.damage or self.frame_problem()
         open_call.add_part(part, call)
         if open_call.damage is None:
             step = Opaque(DIALECT, part)
@@ -405,7 +405,7 @@ class Decoder(WireDecoder):
         if open_call is not None:
             self._close_call(open_call.call, open_call.build(), candidate, whole=False)
 
-    def settle(self, reason: str | None) -> None:
+    def end_choices(self, reason: str | None) -> None:
         """End all open parts, calls and answers. `reason` is the finish reason of answers without one."""
         if self._shell is None:
             return
@@ -455,7 +455,7 @@ def _end_choice(candidate: _CandidateReader, reason: str | None) -> Choice:
 
 def _find_changes(before: dict[str, Any], body: dict[str, Any]) -> dict[str, Any]:
     """Return the fields of `body` whose values differ from `before`. A null for a known field is no change."""
-    return {key: value for key, value in news_of(before, body).items() if value is not None or key not in before}
+    return {key: value for key, value in changed_fields(before, body).items() if value is not None or key not in before}
 
 
 def decode_stream() -> StreamDecoder:

@@ -22,7 +22,7 @@ from toolwire.dialects.gemini.parts import DIALECT, WIRE, Conversation
 from toolwire.dialects.gemini.response import FINISH_REASONS, encode_choice, encode_response, encode_usage, is_blocked
 from toolwire.encoding.ledger import spelling_of
 from toolwire.encoding.quirks import PLAIN, Quirks
-from toolwire.streams import SequentialEncoder, StreamEncoder, WordsDelta, encode_json
+from toolwire.streams import AnyTextDelta, SequentialEncoder, StreamEncoder, encode_json
 from toolwire.streams.choices import rank
 from toolwire.types import (
     CallEnd,
@@ -114,7 +114,7 @@ class Encoder(SequentialEncoder):
     - `_is_blocked`: the prompt was blocked.
     """
 
-    one_answer = False
+    one_choice = False
     wire = WIRE
     encode_response: Callable[[Response, Quirks], Encoded] = staticmethod(encode_response)
     encode_error: Callable[[Error], ErrorReply] = staticmethod(encode_error)
@@ -139,7 +139,7 @@ class Encoder(SequentialEncoder):
 
     def write_message_start(self, event: MessageStart) -> bytes:
         """Store the fields that every chunk repeats."""
-        self._mine = self.is_own(event.response)
+        self._is_native = self.is_native(event.response)
         return self._store_shell(event.response)
 
     def write_message_delta(self, event: MessageDelta) -> bytes:
@@ -148,7 +148,7 @@ class Encoder(SequentialEncoder):
 
     def _store_shell(self, response: Response) -> bytes:
         body = self.encode_shell(replace(response, usage=None))
-        unusual_keys = _CHUNK_KEYS.intersection(body) if self._mine else ()
+        unusual_keys = _CHUNK_KEYS.intersection(body) if self._is_native else ()
         shell = {key: body[key] for key in body if key not in _CHUNK_KEYS}
         self._tail = (b"," if shell else b"") + encode_json(shell)[1:]
         usage_key = _USAGE_KEYS[_USAGE_KEYS[1] in spelling_of(response.opaque, GeminiResponseSpelling).snake_keys]
@@ -164,7 +164,9 @@ class Encoder(SequentialEncoder):
     def _candidate(self, choice: int) -> _CandidateWriter:
         candidate = self._candidates.get(choice)
         if candidate is None:
-            new = _CandidateWriter({}, {}) if self._mine else _CandidateWriter({"role": "model"}, {"index": choice})
+            new = (
+                _CandidateWriter({}, {}) if self._is_native else _CandidateWriter({"role": "model"}, {"index": choice})
+            )
             candidate = self._candidates[choice] = new
             heappush(self._unwritten, choice)
         return candidate
@@ -185,7 +187,7 @@ class Encoder(SequentialEncoder):
 
     def _encode_counts(self) -> bytes:
         self._has_new_counts = False
-        self.stand()
+        self.set_path()
         counts = encode_json(encode_usage(self._usage, self.ledger))  # type: ignore[arg-type]
         return self._usage_key + counts
 
@@ -203,7 +205,7 @@ class Encoder(SequentialEncoder):
     def write_part_start(self, event: PartStart) -> bytes:
         """Start a part. Its text is written as it arrives, unless the part has a signature or unparsed keys."""
         part: Any = event.part
-        is_native = self.is_own(part)
+        is_native = self.is_native(part)
         self._part_count += 1
         self._parts[event.key] = open_part = _OpenPart(event.key, event.choice, part, is_native, self._part_count)
         self._held_parts.pop(event.key, None)
@@ -217,10 +219,10 @@ class Encoder(SequentialEncoder):
         return b""
 
     def _point_ledger_at(self, open_part: _OpenPart) -> None:
-        self.stand("choices", open_part.choice, "message", part=open_part.key)
+        self.set_path("choices", open_part.choice, "message", part=open_part.key)
         self.ledger.is_native = open_part.is_native
 
-    def write_words(self, event: WordsDelta) -> bytes:
+    def write_text_delta(self, event: AnyTextDelta) -> bytes:
         """Write a piece of text, or hold it until its part is complete."""
         open_part = self._parts.get(event.key)
         if open_part is None or not event.text:
@@ -265,7 +267,7 @@ class Encoder(SequentialEncoder):
 
     def write_call_start(self, event: CallStart) -> bytes:
         """Start a call. It is written when it ends."""
-        self._parts[event.key] = _OpenPart(event.key, event.choice, None, is_native=self.is_own(event))
+        self._parts[event.key] = _OpenPart(event.key, event.choice, None, is_native=self.is_native(event))
         return b""
 
     def write_call_end(self, event: CallEnd) -> bytes:
@@ -284,8 +286,8 @@ class Encoder(SequentialEncoder):
 
     def write_opaque(self, event: OpaqueDelta) -> bytes:
         """Write opaque values of this wire again: a piece of a call at once, other fields in the next chunk."""
-        if not self.is_own(event):
-            self.lose_step(event)
+        if not self.is_native(event):
+            self.lose_opaque_event(event)
             return b""
         value: Any = event.opaque.value  # type: ignore[union-attr]
         if event.key is not None:
@@ -319,7 +321,7 @@ class Encoder(SequentialEncoder):
         if is_blocked(choice):
             self._is_blocked = True
             return b""
-        is_native = self.is_own(choice)
+        is_native = self.is_native(choice)
         raw, reason = choice.raw_finish_reason, choice.finish_reason
         if is_native and (reason == "error" or (reason == "incomplete" and not raw)):
             decoded_reason: Any = FINISH_REASONS.get(raw, "unknown") if raw else None
@@ -330,13 +332,13 @@ class Encoder(SequentialEncoder):
         self._endings.append((index, choice, entry))
         return b""
 
-    def write_silent(self) -> bytes:
+    def write_unstarted_choices(self) -> bytes:
         """Write an empty candidate for each answer that ended without parts, if other answers have parts."""
         silent = {index for index, _, _ in self._endings} - self._candidates.keys() if self._candidates else ()
         entries = [self._candidate(index).write([]) for index in sorted(silent, key=rank)]
         return self._write_chunk(entries, with_counts=False) if entries else b""
 
-    def write_reply(self, body: Any) -> bytes:
+    def write_error_body(self, body: Any) -> bytes:
         """Write the body of an error. In an array, an error in a list of one is written without the list."""
         if self._array is None:
             return self._write_frame(encode_json(body))
@@ -354,12 +356,12 @@ class Encoder(SequentialEncoder):
             candidate = self._candidate(index)
             fields = candidate.written_fields
             new_fields = {key: entry[key] for key in entry if key not in fields or fields[key] != entry[key]}
-            if complete and not self._mine and choice.finish_reason is None:
+            if complete and not self._is_native and choice.finish_reason is None:
                 new_fields["finishReason"] = _STOP  # without a reason, clients take the stream for incomplete
             is_new = not candidate.written or not _ENTRY_KEYS.issuperset(new_fields)
             if complete or is_new or choice.raw_finish_reason is not None:
                 entries.append(new_fields)
-        if complete and not (self._mine or self._endings or self._is_blocked):
+        if complete and not (self._is_native or self._endings or self._is_blocked):
             entries = [{"content": {"role": "model", "parts": [{"text": ""}]}, "finishReason": _STOP, "index": 0}]
         if not (complete or entries or self._has_pending or self._has_new_counts):
             return b""

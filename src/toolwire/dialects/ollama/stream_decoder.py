@@ -20,11 +20,11 @@ from toolwire.dialects.ollama.error import decode_error
 from toolwire.dialects.ollama.parts import WIRE, take_images
 from toolwire.dialects.ollama.response import COUNT_FIELDS, decode_response, read_finish
 from toolwire.encoding.request_fields import ABSENT
-from toolwire.streams import Speech, StreamDecoder, WireDecoder
-from toolwire.streams.accumulation import WORDS
+from toolwire.streams import PartBuilder, StreamDecoder, WireDecoder
+from toolwire.streams.accumulation import TEXT_DELTAS
 from toolwire.streams.call_judge import PartialCall
-from toolwire.streams.merging import join_pieces, news_of
-from toolwire.streams.reading import LETTERS_OF_A_MEMBER
+from toolwire.streams.merging import changed_fields, merge_fields
+from toolwire.streams.reading import CHARACTERS_PER_MEMBER
 from toolwire.types import (
     Choice,
     ChoiceEnd,
@@ -76,7 +76,7 @@ class Decoder(WireDecoder):
         self._line_message: dict[str, Any] | None = None
         self._message: dict[str, Any] = {}
         self._has_value: dict[str, bool] = {}
-        self._speech = Speech(self)
+        self._speech = PartBuilder(self)
         self._shell: Response | None = None
         self._created_at: Any = None
         self._line_time: Any = None
@@ -108,7 +108,7 @@ class Decoder(WireDecoder):
         """Read the fields beside the message. Emit the shell of the answer, or the fields that have changed."""
         self._line_fields, previous = body, self._fields
         fields = {key: body[key] for key in body if key != "error" and not (key == "done" and not body[key])}
-        self.strain(LETTERS_OF_A_MEMBER * len(previous or ()))
+        self.count_rescan(CHARACTERS_PER_MEMBER * len(previous or ()))
         self._fields = {**(previous or {}), **fields}
         if previous is None:
             self._created_at = self._line_time
@@ -116,7 +116,7 @@ class Decoder(WireDecoder):
             self._shell = decode_response(start)
             self.events.append(MessageStart(self._shell))
         elif body.get("done") is not True:
-            changed = news_of(previous, fields)
+            changed = changed_fields(previous, fields)
             self._emit_opaque({key: changed[key] for key in changed if key not in _END_FIELDS})
 
     def _dated_fields(self) -> dict[str, Any]:
@@ -126,7 +126,7 @@ class Decoder(WireDecoder):
 
     def _merge_logprobs(self, pieces: Any) -> None:
         """Merge the log probabilities of a line's text into those of all lines, as a response has them."""
-        join_pieces(self._fields, {LOGPROBS: pieces})  # type: ignore[arg-type]  # `_read_fields` has set it
+        merge_fields(self._fields, {LOGPROBS: pieces})  # type: ignore[arg-type]  # `_read_fields` has set it
         self._emit_opaque({LOGPROBS: pieces})
 
     def _emit_opaque(self, fields: dict[str, Any], spelling: OllamaLineSpelling | None = None) -> None:
@@ -139,7 +139,7 @@ class Decoder(WireDecoder):
         shell, text = (_EMPTY_TEXT, content) if thinking is ABSENT else (_EMPTY_THINKING, thinking)
         is_single = thinking is ABSENT or content is ABSENT or (content == "" and "content" in self._has_value)
         if is_single and self._speech.part is shell and message == self._line_message and type(text) is str and text:
-            self.events.append(WORDS[type(shell)](self._speech.key, text))
+            self.events.append(TEXT_DELTAS[type(shell)](self._speech.key, text))
             return
         for key, value in (("thinking", thinking), ("content", content)):
             if type(value) is not str and value is not ABSENT:
@@ -157,7 +157,7 @@ class Decoder(WireDecoder):
             if type(text) is str:
                 self._has_value[key] = self._has_value.get(key, False) or text != ""
                 if text:
-                    self._speech.say(shell, text)
+                    self._speech.add_text(shell, text)
         for image in images:
             self._has_value["images"] = True
             self._speech.add(image)
@@ -167,7 +167,7 @@ class Decoder(WireDecoder):
     def _read_message_fields(self, message: dict[str, Any], content: Any) -> None:
         """Read the fields of a message beside its text and calls, such as its role. Emit those that have changed."""
         is_first, self._line_message = self._line_message is None, message
-        changed = news_of(self._message, message)
+        changed = changed_fields(self._message, message)
         self._message.update(changed)
         spelling = None
         if is_first:
@@ -191,15 +191,15 @@ class Decoder(WireDecoder):
         if type(call) is not ToolCall:
             self._speech.add(call)
             return
-        partial = PartialCall(call.id, call.name, call.index, comes_whole=True, given=call.plain_arguments)
-        partial.problem = self.damage() if call.plain_arguments or self.damaged else None
+        partial = PartialCall(call.id, call.name, call.index, comes_whole=True, value=call.plain_arguments)
+        partial.problem = self.frame_problem() if call.plain_arguments or self.damaged else None
         self.judge.opened(partial)
         self._speech.close()
         key = self.new_key()
         self.start_call(key, call)
         self.end_whole_call(key, self.judge.close(partial, call) or call)
 
-    def settle(self, reason: str | None) -> None:
+    def end_choices(self, reason: str | None) -> None:
         """End the open part, and emit the usage, the changed shell and the end of the answer.
 
         The answer is decoded as a response in which placeholders stand for its text, calls and images.

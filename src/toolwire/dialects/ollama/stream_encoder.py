@@ -22,7 +22,7 @@ from toolwire.dialects.ollama.response import COUNT_FIELDS, encode_body, read_fi
 from toolwire.dialects.ollama.stream_decoder import LOGPROBS, PLAIN_MESSAGE
 from toolwire.encoding.ledger import spelling_of
 from toolwire.encoding.quirks import PLAIN, Quirks
-from toolwire.streams import SequentialEncoder, StreamEncoder, WordsDelta, encode_json
+from toolwire.streams import AnyTextDelta, SequentialEncoder, StreamEncoder, encode_json
 from toolwire.types import (
     CallEnd,
     CallStart,
@@ -80,7 +80,7 @@ class Encoder(SequentialEncoder):
 
     def write_message_start(self, event: MessageStart) -> bytes:
         """Store the fields that each line has."""
-        self._mine = self.is_own(event.response)
+        self._is_native = self.is_native(event.response)
         return self._store_shell(event.response)
 
     def write_message_delta(self, event: MessageDelta) -> bytes:
@@ -93,7 +93,7 @@ class Encoder(SequentialEncoder):
     def _store_shell(self, response: Response) -> bytes:
         self._response = response
         self._usage = response.usage or self._usage
-        self.stand()
+        self.set_path()
         body = encode_body(replace(response, usage=None), self.ledger)
         self._shell = {key: value for key, value in body.items() if key not in _LAST_LINE_FIELDS}
         return b""
@@ -111,16 +111,16 @@ class Encoder(SequentialEncoder):
         """
         part: Any = event.part
         self._part, self._separator = part, ""
-        self._is_native_part = self.ledger.is_native = self.is_own(part)
+        self._is_native_part = self.ledger.is_native = self.is_native(part)
         key = _TEXT_KEYS.get(type(part), "")
         if key in self._part_keys and not self._is_native_part:
-            self.stand("choices", 0, "message")
+            self.set_path("choices", 0, "message")
             concept, self._separator = ("thinking", "\n") if key == "thinking" else ("parts", "")
             self.ledger.lose("content", concept, f"{DIALECT} has one string for them: they are joined", "merged")
         self._part_keys.add(key)
         return b""
 
-    def write_words(self, event: WordsDelta) -> bytes:
+    def write_text_delta(self, event: AnyTextDelta) -> bytes:
         """Write a line with a piece of text or thinking."""
         key = _TEXT_KEYS.get(type(self._part))
         if key is None or not event.text:
@@ -132,7 +132,7 @@ class Encoder(SequentialEncoder):
     def write_part_end(self, event: PartEnd) -> bytes:
         """Write a part that was not streamed, such as an image. Report what this wire cannot express of a text."""
         part: Any = event.part
-        self.stand("choices", 0, "message", part=event.key)
+        self.set_path("choices", 0, "message", part=event.key)
         self.ledger.is_native = self._is_native_part
         if type(part) is Opaque and self._is_native_part:
             return self._write_call_line(part.value) if type(part.spelling) is OllamaCallSpelling else b""
@@ -145,12 +145,12 @@ class Encoder(SequentialEncoder):
 
     def write_call_start(self, event: CallStart) -> bytes:
         """Start a call, which is written at its end."""
-        self._is_native_part = self.is_own(event)
+        self._is_native_part = self.is_native(event)
         return b""
 
     def write_call_end(self, event: CallEnd) -> bytes:
         """Write a complete call. A call that must not run is a loss."""
-        self.stand("choices", 0, "message", part=event.key)
+        self.set_path("choices", 0, "message", part=event.key)
         self.ledger.is_native = self._is_native_part
         entry = None
         if event.call.runs or (event.call.complete and self._is_native_part):
@@ -165,8 +165,8 @@ class Encoder(SequentialEncoder):
 
     def write_opaque(self, event: OpaqueDelta) -> bytes:
         """Store what only this wire understands for the next line. From another wire it is a loss."""
-        if not self.is_own(event):
-            self.lose_step(event)
+        if not self.is_native(event):
+            self.lose_opaque_event(event)
             return b""
         fields: dict[str, Any] = dict(event.opaque.value)  # type: ignore[union-attr]
         message = spelling_of(event.opaque, OllamaLineSpelling).message
@@ -176,7 +176,7 @@ class Encoder(SequentialEncoder):
         self._has_unwritten = True
         return b""
 
-    def write_reply(self, body: Any) -> bytes:
+    def write_error_body(self, body: Any) -> bytes:
         """Write a line with the body of an error."""
         return _write_line(body)
 
@@ -184,9 +184,9 @@ class Encoder(SequentialEncoder):
         """Write the last line. If the answer is not `complete`, write one only for fields that no line has."""
         choice = self._choice
         raw = None if choice is None else choice.raw_finish_reason
-        if choice is not None and self._mine and choice.finish_reason in {"error", "incomplete"}:
+        if choice is not None and self._is_native and choice.finish_reason in {"error", "incomplete"}:
             choice = replace(choice, finish_reason=read_finish(raw, called=False))
-        self.stand()
+        self.set_path()
         choices = [] if choice is None else [choice]
         response = replace(self._response, choices=choices, usage=self._usage)
         body = encode_body(response, self.ledger, called=self._call_count > 0)

@@ -18,7 +18,7 @@ from toolwire.encoding.parts import (
     write_file_data,
 )
 from toolwire.encoding.traits import WireTraits
-from toolwire.streams.merging import add_texts, join_texts
+from toolwire.streams.merging import collect_texts, join_texts
 from toolwire.types import Audio, Citation, Document, Image, Opaque, Part, Refusal, Text, Thinking
 from toolwire.types.spelling.openai_chat import ChatMediumSpelling, ChatRefusalSpelling, ChatThinkingSpelling
 from toolwire.wire.names import WORD_CHARS, Grammar
@@ -325,7 +325,7 @@ class Details:
             if type(last) is not dict or not _continues(last, piece):
                 last = {}
                 self._entries.append(last)
-            add_texts(last, piece, _DETAIL_TEXT_KEYS)
+            collect_texts(last, piece, _DETAIL_TEXT_KEYS)
 
     def take(self) -> list[Any]:
         """Return the details so far, with joined texts, and remove them."""

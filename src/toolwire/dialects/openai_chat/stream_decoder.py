@@ -34,14 +34,14 @@ from toolwire.dialects.openai_chat.response import (
 from toolwire.encoding.finish import CUT
 from toolwire.encoding.ledger import spelling_of
 from toolwire.encoding.request_fields import ABSENT
-from toolwire.streams import Speech, StreamDecoder, WireDecoder
-from toolwire.streams.accumulation import cite
+from toolwire.streams import PartBuilder, StreamDecoder, WireDecoder
+from toolwire.streams.accumulation import add_citation
 from toolwire.streams.call_judge import CallJudge, PartialCall, Reason
 from toolwire.streams.calls import CallAssembler, index_of
-from toolwire.streams.choices import numbered, rank
-from toolwire.streams.merging import add_texts, join_pieces, join_texts, news_of
-from toolwire.streams.pending_calls import UntoldCalls
-from toolwire.streams.reading import LETTERS_OF_A_MEMBER
+from toolwire.streams.choices import number_choices, rank
+from toolwire.streams.merging import changed_fields, collect_texts, join_texts, merge_fields
+from toolwire.streams.pending_calls import PendingCalls
+from toolwire.streams.reading import CHARACTERS_PER_MEMBER
 from toolwire.types import (
     CallDelta,
     CallEnd,
@@ -84,7 +84,7 @@ _LETTERS_OF_A_CALL = 500
 _CALL_BODY_KEYS = frozenset({"function", "custom", "function_call"})
 
 
-class _ChoiceReader(Speech):
+class _ChoiceReader(PartBuilder):
     """One choice as it arrives.
 
     - `calls`: its calls.
@@ -105,10 +105,10 @@ class _ChoiceReader(Speech):
     audio: dict[str, Any] = field(default_factory=dict)
     content: Any = ABSENT
     weight: int = 0
-    unstarted: UntoldCalls = field(default_factory=UntoldCalls)
+    unstarted: PendingCalls = field(default_factory=PendingCalls)
     called: bool = False
     broken: bool = False
-    cited: bool = False
+    has_own_citations: bool = False
     refused: bool = False
     raw_finish_reason: str | None = None
     unparsed_message: dict[str, Any] = field(default_factory=dict)
@@ -119,7 +119,7 @@ class _ChoiceReader(Speech):
         """Start a part. An answer of one text without annotations is one string on this wire."""
         self.weight += 1 if type(shell) is Text and shell.opaque is None else 2
         super().open(shell)
-        self.cited = False
+        self.has_own_citations = False
 
     def close(self) -> None:
         """End the open part. Thinking gets its `reasoning_details`."""
@@ -158,11 +158,11 @@ class Decoder(WireDecoder):
         if body != self._last_shell:
             error = _take_error(body, is_alone=not choices and (name == b"error" or body.get("object") == "error"))
             if self._shell is None and _is_response(choices):
-                self.replay(decode_response({**body, "choices": choices, "usage": usage}))
+                self.emit_response(decode_response({**body, "choices": choices, "usage": usage}))
                 return
             if error is None or choices:
                 self._read_shell(body, usage)
-        for entry in numbered(choices) if type(choices) is list else [choices] if choices else ():
+        for entry in number_choices(choices) if type(choices) is list else [choices] if choices else ():
             if type(entry) is dict:
                 self._read_choice(entry)
             elif entry is not None:
@@ -181,7 +181,7 @@ class Decoder(WireDecoder):
     def _read_usage(self, usage: dict[str, Any]) -> None:
         """Read token counts, which servers send in different places. A count that is not repeated stays the same."""
         known_counts = {key: usage[key] for key in usage if usage[key] is not None}
-        self.strain(LETTERS_OF_A_MEMBER * len(self._usage))
+        self.count_rescan(CHARACTERS_PER_MEMBER * len(self._usage))
         self._usage = usage if COUNTS.are_all_in(known_counts) else {**usage, **self._usage, **known_counts}
         self.events.append(UsageDelta(COUNTS.decode(self._usage, DIALECT)))
 
@@ -192,13 +192,13 @@ class Decoder(WireDecoder):
             self._shell = body
             self.events.append(MessageStart(_decode_shell({**body, "usage": usage} if type(usage) is dict else body)))
             return
-        changes = news_of(shell, body)
+        changes = changed_fields(shell, body)
         changes = {key: changes[key] for key in changes if not (key in _FIXED_KEYS and shell.get(key))}
         match changes.get("x_groq"):  # Groq, if the client did not request usage (recorded streams, 2024-2026)
             case {"usage": dict(counts)}:
                 self._read_usage(counts)
         if changes:
-            self.strain(LETTERS_OF_A_MEMBER * len(shell))
+            self.count_rescan(CHARACTERS_PER_MEMBER * len(shell))
             self._shell = {**shell, **changes}
             self.events.append(MessageDelta(_decode_shell(self._shell), opaque=Opaque(DIALECT, changes)))
 
@@ -229,7 +229,7 @@ class Decoder(WireDecoder):
         if type(unparsed.get("usage")) is dict:  # Moonshot (platform.kimi.ai/docs/api/chat, 2026-08-26)
             self._read_usage(unparsed.pop("usage"))
         if unparsed:
-            join_pieces(answer.unparsed, unparsed)
+            merge_fields(answer.unparsed, unparsed)
         has_ended = type(raw_reason) is str and raw_reason != ""
         choice_keys = {} if has_ended else unparsed
         if delta or choice_keys:
@@ -276,9 +276,9 @@ class Decoder(WireDecoder):
             unknown.pop(reasoning_key, None)
         for key, value in unknown.items():
             if key == "audio" and type(value) is dict:
-                add_texts(answer.audio, value, AUDIO_TEXT_KEYS)
+                collect_texts(answer.audio, value, AUDIO_TEXT_KEYS)
             elif key != "reasoning_details" and not (key in REASONING_KEYS and value == ""):
-                join_pieces(answer.unparsed_message, {key: value})
+                merge_fields(answer.unparsed_message, {key: value})
         if answer.content is ABSENT and "content" in delta and not delta["content"]:
             unknown["content"] = answer.content = delta["content"]
         return unknown
@@ -304,14 +304,14 @@ class Decoder(WireDecoder):
             spelling = ChatThinkingSpelling(key=reasoning_key or "reasoning_details")
             answer.open(Thinking("", opaque=WIRE.mark({}, spelling)))
         answer.details.add(new_details)
-        answer.say(answer.part, text, self._take_mark())
+        answer.add_text(answer.part, text, self._take_mark())
 
     def _read_text(self, delta: dict[str, Any], answer: _ChoiceReader) -> None:
         """Read the content, the annotations and the refusal of a delta."""
         content, refusal, annotations = delta.get("content"), delta.get("refusal"), delta.get("annotations")
         if type(content) is str and content:
             answer.content = ""
-            answer.say(Text(""), content, self._take_mark())
+            answer.add_text(Text(""), content, self._take_mark())
         elif content:
             for block in content if type(content) is list else [content]:
                 self._read_block(block, answer)
@@ -320,18 +320,18 @@ class Decoder(WireDecoder):
                 _without_nulls(annotation, frozenset({"index"})) if type(annotation) is dict else annotation
             )
             if citation is not None and not answer.calls.calls:
-                answer.say(Text(""), "")
+                answer.add_text(Text(""), "")
             if citation is None or type(answer.part) is not Text:
                 answer.unparsed_message.setdefault("annotations", []).append(annotation)
                 mark = Opaque(DIALECT, {"delta": {"annotations": [annotation]}})
                 self.events.append(OpaqueDelta(None, answer.choice, repeated=True, opaque=mark))
                 continue
             answer.weight += 1
-            cite(answer, citation)
+            add_citation(answer, citation)
             self.events.append(CitationDelta(answer.key, citation, opaque=self._take_mark()))
         if type(refusal) is str and refusal:
             answer.refused = True
-            answer.say(_EMPTY_REFUSAL, refusal, self._take_mark())
+            answer.add_text(_EMPTY_REFUSAL, refusal, self._take_mark())
         elif refusal:
             self._emit_unknown({"delta": {"refusal": refusal}}, answer.choice)
 
@@ -341,10 +341,10 @@ class Decoder(WireDecoder):
         if type(part) is Thinking:
             opaque = WIRE.mark(part.opaque.value, ChatThinkingSpelling(key="content"))  # type: ignore[union-attr]
             shell = replace(part, text="", opaque=opaque)
-            answer.say(shell, part.text, self._take_mark())
+            answer.add_text(shell, part.text, self._take_mark())
             answer.part = shell
         elif type(part) is Text:
-            answer.say(replace(part, text=""), part.text, self._take_mark())
+            answer.add_text(replace(part, text=""), part.text, self._take_mark())
         else:
             answer.add(part)
 
@@ -376,10 +376,10 @@ class Decoder(WireDecoder):
             self._open_call(call, answer)
         if type(text) is str:
             del inner[field]
-        elif text is None and call.given is not None:
+        elif text is None and call.value is not None:
             inner.pop(field, None)
         elif text is not None:
-            call.add_given(text, Reason.TWICE if type(text) is dict and self.repeats_a_key() else None)
+            call.add_value(text, Reason.TWICE if type(text) is dict and self.repeats_a_key() else None)
         call.name, call.free_text = call.name or name or "", call.free_text or key == "custom"
         answer.unstarted.note(call)
         if entry or inner or key not in call.entry:
@@ -411,7 +411,7 @@ class Decoder(WireDecoder):
         if call.closed:
             self.judge.late(call, fragment)
             return
-        if call.given:
+        if call.value:
             call.problem = call.problem or Reason.TWO_TEXTS
         if call.key is None and call.name:
             self._start_calls(answer, call)
@@ -489,7 +489,7 @@ class Decoder(WireDecoder):
         if not unclosed:
             return
         self._start_calls(answer)
-        self.strain(_LETTERS_OF_A_CALL * (len(answer.calls.calls) + len(self.judge.by_position)))
+        self.count_rescan(_LETTERS_OF_A_CALL * (len(answer.calls.calls) + len(self.judge.by_position)))
         answer.calls.report()
         self.judge.check_matches(answer.calls.last if reason in CUT else ())
         for call in unclosed:
@@ -514,7 +514,7 @@ class Decoder(WireDecoder):
         ]
         return [call for answer in ended for call in answer.calls.last]
 
-    def settle(self, reason: str | None) -> None:
+    def end_choices(self, reason: str | None) -> None:
         """Emit the end of every open part and of every answer. `reason` is the finish reason if the wire sent none.
 
         An answer without a finish reason, in a stream that was not cut off, ended normally if no call is incomplete.

@@ -27,8 +27,8 @@ from toolwire.dialects.openai_chat.response import (
 from toolwire.encoding.finish import CUT, is_text_of_call, looks_complete
 from toolwire.encoding.ledger import spelling_of
 from toolwire.encoding.quirks import PLAIN, Quirks
-from toolwire.streams import CUT_FREE_TEXT, DONE, TOLD_OTHERWISE, StreamEncoder, WordsDelta, encode_json
-from toolwire.streams.turns import CallTurns
+from toolwire.streams import ARGUMENTS_CHANGED, CUT_FREE_TEXT, DONE, AnyTextDelta, StreamEncoder, encode_json
+from toolwire.streams.call_sequencer import CallSequencer
 from toolwire.types import (
     Audio,
     CallDelta,
@@ -129,15 +129,15 @@ class Encoder(StreamEncoder):
         self._checked: dict[int, tuple[Any, int]] = {}
         self._written_keys: set[tuple[int, str]] = set()
         self._end_chunks: dict[int, bytes] = {}
-        self._turns = CallTurns()
+        self._turns = CallSequencer()
         self._cut_texts: dict[int, str] = {}
         self._id_counts: Counter[str | None] = Counter()
 
     def feed(self, event: Event) -> bytes:
         """Return the bytes that can be written now. A call of another wire waits until the call before it has ended."""
         event_type = type(event)
-        if event_type in _CALL_EVENTS and not self._mine:
-            return b"".join(map(super().feed, self._turns.take(event)))
+        if event_type in _CALL_EVENTS and not self._is_native:
+            return b"".join(map(super().feed, self._turns.feed(event)))
         if event_type is MessageEnd or event_type is ErrorEnd:
             return b"".join(map(super().feed, [*self._turns.flush(), event]))
         return super().feed(event)
@@ -150,7 +150,7 @@ class Encoder(StreamEncoder):
             self._started_choices.add(choice)
             delta = {"role": "assistant", **delta}
         entry = {"index": choice, "delta": delta, "finish_reason": raw_reason}
-        for key, value in self.left_at(opaque).items():
+        for key, value in self.native_fields(opaque).items():
             if key == "delta":
                 self._written_keys.update((choice, inner) for inner in value)
                 entry["delta"] = {**value, **delta}
@@ -161,7 +161,7 @@ class Encoder(StreamEncoder):
 
     def _unwritten(self, choice: int, opaque: Opaque | None) -> dict[str, Any]:
         """Return the unknown keys of a value that no chunk had, as those of a response that was not streamed."""
-        unparsed = self.left_at(opaque)
+        unparsed = self.native_fields(opaque)
         return {
             key: unparsed[key]
             for key in unparsed
@@ -170,8 +170,8 @@ class Encoder(StreamEncoder):
 
     def write_message_start(self, event: MessageStart) -> bytes:
         """Encode the keys that every chunk has."""
-        self._mine, self._usage = self.is_own(event.response), event.response.usage
-        if not self._mine:
+        self._is_native, self._usage = self.is_native(event.response), event.response.usage
+        if not self._is_native:
             self.ledger.quirks = with_visible_thinking(self.ledger.quirks)
         shell = self.encode_shell(event.response)
         shell.pop("choices", None)
@@ -188,9 +188,9 @@ class Encoder(StreamEncoder):
 
     def write_message_delta(self, event: MessageDelta) -> bytes:
         """Store the changed keys beside the choices for the next chunk."""
-        if self.is_own(event):
-            return self._set_shell({**self._shell, **self.left_at(event.opaque)})
-        self.lose_news(event.response)
+        if self.is_native(event):
+            return self._set_shell({**self._shell, **self.native_fields(event.opaque)})
+        self.lose_update(event.response)
         return b""
 
     def write_part_start(self, event: PartStart) -> bytes:
@@ -205,12 +205,12 @@ class Encoder(StreamEncoder):
             spelling = spelling_of(part.opaque, ChatThinkingSpelling)
             key = quirks.reasoning_key or spelling.key or "reasoning_content"
         self._open_parts[event.key] = open_part = _OpenPart(event.key, event.choice, key)
-        open_part.in_blocks = key == "content" and type(part) in (Text, Thinking) and self.is_own(part)
+        open_part.in_blocks = key == "content" and type(part) in (Text, Thinking) and self.is_native(part)
         if event.choice in self._started_choices or type(part) is not Text or open_part.in_blocks:
             return b""
         return self._write_chunk(event.choice, {"content": ""}, None)
 
-    def write_words(self, event: WordsDelta) -> bytes:
+    def write_text_delta(self, event: AnyTextDelta) -> bytes:
         """Write a delta of a text, a refusal or thinking."""
         part = self._open_parts.get(event.key)
         if part is None:
@@ -247,7 +247,7 @@ class Encoder(StreamEncoder):
 
     def _set_position(self, part: _OpenPart) -> None:
         """Set the path of losses to that of a part."""
-        self.stand("choices", part.choice, "message", part=part.part_key)
+        self.set_path("choices", part.choice, "message", part=part.part_key)
 
     def write_part_end(self, event: PartEnd) -> bytes:
         """End a part. Report its losses, and write what no delta had."""
@@ -266,7 +266,7 @@ class Encoder(StreamEncoder):
                 delta = self._end_thinking(open_part, part)
             case Refusal():
                 self.ledger.finish({}, part)
-            case Audio() if part.file_id is not None and self.is_own(part):
+            case Audio() if part.file_id is not None and self.is_native(part):
                 if (open_part.choice, "audio") not in self._written_keys:
                     encode_answer_audio(part, delta, self.ledger, as_string=True)
             case _ if (block := encode_part(part, self.ledger, "assistant")) is not None:
@@ -285,15 +285,15 @@ class Encoder(StreamEncoder):
     def write_call_start(self, event: CallStart) -> bytes:
         """Write the start of a call: its name and its id."""
         ledger, spelling = self.ledger, spelling_of(event.opaque, ChatCallSpelling)
-        is_native = self.is_own(event)
+        is_native = self.is_native(event)
         is_verbatim = is_native and not spelling.is_escaped
         name = event.name if is_verbatim else ledger.names.write(event.name)
         key = "custom" if event.custom else "function_call" if spelling.is_deprecated_function else "function"
         if may_be_complete(self._cut_texts.get(event.choice, CUT_OFF_SUFFIX)):
-            return self.give_up(CUT_FREE_TEXT)
+            return self.fail(CUT_FREE_TEXT)
         broken = self._break_calls(event.choice)
         if key == "function_call" and event.choice in self._calling_choices:
-            self.stand("choices", event.choice, "message", part=event.key)
+            self.set_path("choices", event.choice, "message", part=event.key)
             lose_second_call(ledger)
             return broken
         self._open_parts[event.key] = _OpenPart(event.key, event.choice, key, event.index)
@@ -347,13 +347,18 @@ class Encoder(StreamEncoder):
         self._set_position(open_call)
         self.ledger.finish({}, call)
         if call.runs and open_call.pieces and not is_text_of_call("".join(open_call.pieces), call):
-            return self.give_up(TOLD_OTHERWISE)
+            return self.fail(ARGUMENTS_CHANGED)
         if not call.runs:
             self._broken_calls.setdefault(open_call.choice, []).append(open_call)
         if open_call.body_key == "custom" and not call.complete:
             self._cut_texts[open_call.choice] = "".join(open_call.pieces)
         written = "".join(open_call.pieces)
-        if written.strip() or (written and call.custom) or not call.complete or (call.raw == "" and self.is_own(call)):
+        if (
+            written.strip()
+            or (written and call.custom)
+            or not call.complete
+            or (call.raw == "" and self.is_native(call))
+        ):
             return b""
         self._open_parts[event.key] = open_call
         text = (call.raw or "") if call.custom else argument_text(call, DIALECT)
@@ -363,18 +368,18 @@ class Encoder(StreamEncoder):
 
     def write_opaque(self, event: OpaqueDelta) -> bytes:
         """Write unknown keys that this wire sent. Report those of another wire as a loss, unless they are repeated."""
-        if self.left_at(event.opaque):
+        if self.native_fields(event.opaque):
             return self._write_chunk(event.choice, {}, event.opaque)
-        self.lose_step(event)
+        self.lose_opaque_event(event)
         return b""
 
     def write_choice_end(self, event: ChoiceEnd) -> bytes:
         """Store the last chunk of an answer until the end of the stream, which may fail."""
-        self.stand("choices", event.index)
+        self.set_path("choices", event.index)
         choice, index = event.choice, event.index
         if index not in self._started_choices:
             self._silent_choices.append(index)
-        is_native = self.is_own(choice)
+        is_native = self.is_native(choice)
         raw_reason = None
         if choice.raw_finish_reason is not None or not is_native:
             called, refused = index in self._calling_choices, index in self._refused_choices
@@ -388,32 +393,32 @@ class Encoder(StreamEncoder):
         self._finish_reasons[index] = FINISH_REASONS.get(raw_reason or "")
         if raw_reason is not None:
             delta, unwritten = self._unwritten(index, choice.message.opaque), self._unwritten(index, choice.opaque)
-            end_keys = Opaque(DIALECT, {**unwritten, **self.left_at(event.opaque)})
+            end_keys = Opaque(DIALECT, {**unwritten, **self.native_fields(event.opaque)})
             self._end_chunks[index] = self._write_chunk(index, delta, end_keys, raw_reason)
         return b""
 
-    def write_silent(self) -> bytes:
+    def write_unstarted_choices(self) -> bytes:
         """Write a first chunk of each answer that ended without one, if there are chunks of other answers."""
         others = self._started_choices.difference(self._silent_choices)
         return b"".join(
             [self._write_chunk(index, {"role": "assistant"}, None) for index in self._silent_choices if others]
         )
 
-    def has_said_end(self) -> bool:
+    def may_have_written_end(self) -> bool:
         """Return True if this wire sent the stream, and an answer has ended."""
-        return self._mine and self._end_chunks != {}
+        return self._is_native and self._end_chunks != {}
 
-    def write_reply(self, body: Any) -> bytes:
+    def write_error_body(self, body: Any) -> bytes:
         """Write an error."""
         return write_event(encode_json(body))
 
     def write_ending(self, *, complete: bool) -> bytes:
         """Break the calls that must not run, and write the last chunks of the answers, the token counts and [DONE]."""
         if complete and any(self._finish_reasons.get(choice) not in CUT for choice in self._cut_texts):
-            return self.give_up(CUT_FREE_TEXT)
+            return self.fail(CUT_FREE_TEXT)
         broken = [self._break_calls(choice, has_ended=True, complete=complete) for choice in self._last_calls]
         silent = [self._write_chunk(index, {}, None) for index in self._silent_choices if index not in self._end_chunks]
-        ends = [data for index, data in self._end_chunks.items() if complete or index not in self._half]
+        ends = [data for index, data in self._end_chunks.items() if complete or index not in self._cut_choices]
         is_empty = complete and self._head and not (self._started_choices or self._usage)
         empty_chunk = self._head + _CHUNK_END if is_empty else b""
         return b"".join(
@@ -447,7 +452,7 @@ class Encoder(StreamEncoder):
         """Write the chunk with the token counts, if there are any and the client wants it."""
         if self._usage is None or not self.ledger.quirks.stream_usage:
             return b""
-        self.stand()
+        self.set_path()
         usage = {**self._shell, "choices": [], "usage": COUNTS.encode(self._usage, self.ledger)}
         return write_event(encode_json(usage))
 

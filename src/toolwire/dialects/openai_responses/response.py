@@ -32,9 +32,9 @@ from toolwire.encoding.finish import (
 from toolwire.encoding.ledger import Ledger, copy_body, made_by, spelling_of, take, take_constants
 from toolwire.encoding.quirks import PLAIN, Quirks
 from toolwire.encoding.settings import NUMBER
-from toolwire.streams.accumulation import WORDS
+from toolwire.streams.accumulation import TEXT_DELTAS
 from toolwire.streams.call_judge import PartialCall
-from toolwire.streams.items import ItemSoFar
+from toolwire.streams.partial_items import PartialItem
 from toolwire.types import (
     CallDelta,
     Choice,
@@ -301,7 +301,7 @@ class PartialPart:
         self.key: Any = key
         self.part: Any = part
         self.block: dict[str, Any] = block
-        self.delta_type: Any = CallDelta if part is None else WORDS.get(type(part))
+        self.delta_type: Any = CallDelta if part is None else TEXT_DELTAS.get(type(part))
         self.texts: list[list[str]] = [[]]
         self.size: int = 0
         self._earlier_size = 0
@@ -393,7 +393,7 @@ class PartialPart:
         return [*events, PartEnd(self.key, replace(part, text=""))]
 
 
-def draft_body(item: ItemSoFar) -> dict[str, Any]:
+def draft_body(item: PartialItem) -> dict[str, Any]:
     """Return the body of an item that no event ended, as far as it arrived."""
     if item.kind == "message":
         blocks = [

@@ -26,11 +26,11 @@ from toolwire.dialects.openai_responses.response import (
 from toolwire.encoding.finish import CUT, cut_off
 from toolwire.encoding.ledger import spelling_of
 from toolwire.streams import StreamDecoder, WireDecoder
-from toolwire.streams.accumulation import tell
+from toolwire.streams.accumulation import part_events
 from toolwire.streams.call_judge import PartialCall, Reason
 from toolwire.streams.calls import index_of
-from toolwire.streams.items import ItemSoFar, ItemsSoFar, NumberedSteps, is_text
-from toolwire.streams.reading import LETTERS_OF_A_MEMBER
+from toolwire.streams.partial_items import PartialItem, PartialItems, SequenceTracker, is_text
+from toolwire.streams.reading import CHARACTERS_PER_MEMBER
 from toolwire.types import (
     CallDelta,
     CallEnd,
@@ -84,15 +84,15 @@ class Decoder(WireDecoder):
         self._last_response: Any = None
         self._shell: Any = None
         self._early_events: list[dict[str, Any]] = []
-        self._items = ItemsSoFar("reasoning", CALL_TYPES)
+        self._items = PartialItems("reasoning", CALL_TYPES)
         self._calls_by_id: dict[str, PartialCall] = {}
         self._refused = self._misses_text = False
-        self.sequence: NumberedSteps = NumberedSteps()
+        self.sequence: SequenceTracker = SequenceTracker()
 
     def read(self, body: dict[str, Any], name: bytes) -> None:
         """Read one event."""
         event_type = body["type"] if type(body.get("type")) is str else name.decode(errors="replace")
-        if self.sequence.came_before(body, event_type):
+        if self.sequence.is_repeated(body, event_type):
             return
         reader = self.READERS.get(event_type)
         if reader is None:
@@ -115,29 +115,29 @@ class Decoder(WireDecoder):
 
     def _report_lost_text(self, body: dict[str, Any], text: Any) -> None:
         """Report text that reached no part. It may be text of the answer, or arguments of a call."""
-        item = self._items.named(body.get("item_id"), index_of(body.get("output_index")))
+        item = self._items.get(body.get("item_id"), index_of(body.get("output_index")))
         if item is not None and item.kind in CALL_TYPES and not is_call(item.body, item.kind):
             return  # the server (xAI) ran the tool itself, and the item stays unparsed
         if item is None or item.kind not in {"message", "reasoning"}:
             self._report_stray_arguments(body, text)
         self._misses_text = self._misses_text or not self._contains(item, str(text))
 
-    def _contains(self, item: ItemSoFar | None, text: str) -> bool:
+    def _contains(self, item: PartialItem | None, text: str) -> bool:
         """Return True if a part of `item` contains `text`."""
         for part in () if item is None else item.parts.values():
-            self.strain(part.size)
+            self.count_rescan(part.size)
             if text in part.text:
                 return True
         return False
 
     def _report_stray_arguments(self, body: dict[str, Any], text: Any) -> None:
         """Report arguments that reached no open call."""
-        item = self._items.named(body.get("item_id"), index_of(body.get("output_index")))
+        item = self._items.get(body.get("item_id"), index_of(body.get("output_index")))
         call = item.parts[0].call if item is not None and item.ended and item.kind in CALL_TYPES else None
         if call is not None:
             self.judge.late(call, text)
         else:
-            self.judge.stray(text, own=item is not None)
+            self.judge.stray(text, of_lost_call=item is not None)
 
     def _read_unknown_event(self, body: dict[str, Any], event_type: str) -> None:
         """Read an event of an unknown type: a whole response, an error, text of a known item, or anything else."""
@@ -151,7 +151,7 @@ class Decoder(WireDecoder):
             self._emit_unknown(body)
         elif not event_type and type(body.get("item")) is dict:
             if body["item"].get("arguments"):
-                self.judge.stray(body["item"]["arguments"], own=True)
+                self.judge.stray(body["item"]["arguments"], of_lost_call=True)
             self._emit_unknown(body)
         elif event_type.endswith("_part.done"):
             self._emit_unknown_keys(body)
@@ -160,7 +160,7 @@ class Decoder(WireDecoder):
 
     def _is_about_content(self, body: dict[str, Any]) -> bool:
         """Return True if an event of an unknown type is about a call, or about the content of a message."""
-        item = self._items.named(body.get("item_id"), index_of(body.get("output_index")))
+        item = self._items.get(body.get("item_id"), index_of(body.get("output_index")))
         return item is not None and (item.kind in CALL_TYPES or (item.kind == "message" and "content_index" in body))
 
     def _emit_unknown(self, body: dict[str, Any], *, is_known: bool = False) -> None:
@@ -171,7 +171,7 @@ class Decoder(WireDecoder):
         if self._shell is None:
             self._early_events.append(body)
             return
-        item = self._items.named(body.get("item_id"), index_of(body.get("output_index")))
+        item = self._items.get(body.get("item_id"), index_of(body.get("output_index")))
         has_ended = item is not None and item.ended
         if has_ended and is_known:
             return
@@ -195,7 +195,7 @@ class Decoder(WireDecoder):
         if earlier is not None and not last and update == self._last_response:
             return True
         self._last_response, known_status = update, self._response.pop("status", None)
-        self.strain(LETTERS_OF_A_MEMBER * len(self._response))
+        self.count_rescan(CHARACTERS_PER_MEMBER * len(self._response))
         self._response = {**self._response, **(update if type(update) is dict else {}), "output": []}
         self._shell = decode_response(self._response)
         shell_alone, status = replace(self._shell, choices=[]), self._response.get("status")
@@ -209,7 +209,7 @@ class Decoder(WireDecoder):
             self.events.append(MessageDelta(shell_alone, opaque=status_mark))
         return True
 
-    def _find_item(self, body: dict[str, Any], item_type: Any, *, may_start: bool) -> ItemSoFar | None:
+    def _find_item(self, body: dict[str, Any], item_type: Any, *, may_start: bool) -> PartialItem | None:
         """Return the open item of `item_type` that an event is about.
 
         If no item is open and `may_start` is true, start one, unless an item with this id arrived before.
@@ -221,13 +221,13 @@ class Decoder(WireDecoder):
             item = self._start_item({"id": item_id, **new_body} if type(item_id) is str else new_body, output_index)
         return item
 
-    def _start_item(self, body: dict[str, Any], output_index: int | None) -> ItemSoFar:
+    def _start_item(self, body: dict[str, Any], output_index: int | None) -> PartialItem:
         """Add an item, and emit its start as far as it is known."""
         if self._shell is None:
             self._read_response({})
         item = self._items.add(body, output_index)
         if is_call(body, item.kind):
-            item.put(0, PartialPart(None, None, body))
+            item.add_part(0, PartialPart(None, None, body))
             item.parts[0].call = self._register_call(item, body.get("call_id"))
             if is_text(body.get("name")) and is_text(body.get("call_id")):
                 self._decode_call(item, {TEXT_FIELDS[item.kind].field: "", **body})
@@ -237,7 +237,7 @@ class Decoder(WireDecoder):
             self._start_part(item, 0, decode_other_item(body, item.kind, None)[0], body)
         return item
 
-    def _register_call(self, item: ItemSoFar, call_id: Any) -> PartialCall:
+    def _register_call(self, item: PartialItem, call_id: Any) -> PartialCall:
         """Return the record of a new call, after a report to the judge."""
         call = PartialCall(call_id if is_text(call_id) else None, str(item.body.get("name") or ""))
         call.free_text = item.kind == "custom_tool_call"
@@ -246,28 +246,28 @@ class Decoder(WireDecoder):
             self._calls_by_id[call.id] = call
         return call
 
-    def _start_part(self, item: ItemSoFar, index: int, part: Part, block: dict[str, Any]) -> PartialPart:
+    def _start_part(self, item: PartialItem, index: int, part: Part, block: dict[str, Any]) -> PartialPart:
         """Add a part to an item, and emit its start."""
         partial = PartialPart(self.new_key(), part, block)
-        item.put(index, partial)
+        item.add_part(index, partial)
         self._refused = self._refused or type(part) is Refusal
         self.events.append(PartStart(partial.key, part))
         return partial
 
-    def _start_block(self, item: ItemSoFar, index: int | None, block: dict[str, Any]) -> PartialPart:
+    def _start_block(self, item: PartialItem, index: int | None, block: dict[str, Any]) -> PartialPart:
         """Start a part of a message. The first part stores the other keys of the item."""
         block_type = block.get("type")
         if type(block_type) is str and block_type in _PART_TYPES:
             block = {**block, TEXT_FIELDS[block_type].field: ""}
         content = [block] * (2 if item.parts else 1)
-        parts = decode_other_item({"role": "assistant", **item.body, "content": content}, "message", item.led_by)
+        parts = decode_other_item({"role": "assistant", **item.body, "content": content}, "message", item.reasoning_id)
         next_index = 0 if item.last is None else item.last + 1
         return self._start_part(item, next_index if index is None else index, parts[-1], block)
 
-    def _decode_call(self, item: ItemSoFar, body: dict[str, Any]) -> Part:
+    def _decode_call(self, item: PartialItem, body: dict[str, Any]) -> Part:
         """Return the call of `body`. Emit its start if that was not emitted before."""
         partial = item.parts[0]
-        call = decode_call(body, number_of(self._response.get("id")), item.index, item.led_by)
+        call = decode_call(body, number_of(self._response.get("id")), item.counted_index, item.reasoning_id)
         if partial.key is None and type(call) is ToolCall:
             partial.key = self.new_key()
             partial.call.key = partial.key
@@ -281,9 +281,9 @@ class Decoder(WireDecoder):
         item, output_index = body.get("item"), index_of(body.get("output_index"))
         if type(item) is not dict:
             return False
-        item = self._items.typed(item)
+        item = self._items.restore_type(item)
         is_known = self._items.knows(item.get("id"), item.get("type", "message"))
-        started = self._items.named(item.get("id")) if is_known else self._items.begun(item, output_index)
+        started = self._items.get(item.get("id")) if is_known else self._items.find_unnamed(item, output_index)
         if started is not None and started.kind in CALL_TYPES and not started.ended:
             if (call := started.parts[0].call) is not None:
                 call.problem = self._find_contradiction(started.body, item) or call.problem
@@ -321,7 +321,7 @@ class Decoder(WireDecoder):
         if item is None or (item_type in CALL_TYPES and item.parts[0].part is not None):
             return None
         if item_type in CALL_TYPES:
-            self._report_match(item, is_named=item.is_said(body.get("item_id"), index_of(body.get("output_index"))))
+            self._report_match(item, is_named=item.is_named_by(body.get("item_id"), index_of(body.get("output_index"))))
         if item_type != "message":
             self.events += item.parts[0].select_text(field_name, index) if item_type not in CALL_TYPES else ()
             return item.parts[0] if item.parts[0].reasoning_key in (None, field_name) else None
@@ -330,7 +330,7 @@ class Decoder(WireDecoder):
             partial = self._start_block(item, index, {"type": field_name, **_FIRST_KEYS.get(field_name, {})})
         return partial if partial is not None and type(partial.part) is _PART_TYPES[field_name] else None
 
-    def _report_match(self, item: ItemSoFar, *, is_named: bool) -> None:
+    def _report_match(self, item: PartialItem, *, is_named: bool) -> None:
         """Report text that its position alone assigns to a call (`is_named` is false), and text that is damaged."""
         call: Any = item.parts[0].call
         if not is_named:
@@ -376,19 +376,19 @@ class Decoder(WireDecoder):
         item_body, output_index = body.get("item"), index_of(body.get("output_index"))
         if type(item_body) is not dict:
             return False
-        item_body = self._items.typed(item_body)
+        item_body = self._items.restore_type(item_body)
         item_type, item_id = item_body.get("type", "message"), item_body.get("id")
         item = self._items.find(item_type, item_id, output_index)
         if (
             item is not None
-            and not item.is_said(item_id, output_index)
+            and not item.is_named_by(item_id, output_index)
             and self._find_contradiction(item.body, item_body)
         ):
             item = None
         if item is None and self._items.knows(item_id, item_type) and item_type in CALL_TYPES:
-            self._compare_call(self._items.named(item_id), item_body)
+            self._compare_call(self._items.get(item_id), item_body)
         elif item is None and not self._items.knows(item_id, item_type):
-            earlier_item = self._items.named(None, output_index)
+            earlier_item = self._items.get(None, output_index)
             item = self._start_item(item_body, output_index)
             if item_type in CALL_TYPES and item.parts[0].call is not None:
                 item.parts[0].call.repeated |= _may_repeat_call(earlier_item, item_body, output_index)
@@ -396,7 +396,7 @@ class Decoder(WireDecoder):
             self._end_item(item, item_body)
         return item is not None
 
-    def _end_item(self, item: ItemSoFar, body: dict[str, Any], *, whole: bool | None = True) -> None:
+    def _end_item(self, item: PartialItem, body: dict[str, Any], *, whole: bool | None = True) -> None:
         """Emit the end of an item whose final body is `body`.
 
         `whole` is False if the wire marked the item as cut off, and None if the end of the item is missing.
@@ -407,7 +407,7 @@ class Decoder(WireDecoder):
         elif item.kind == "reasoning":
             self.events += item.parts[0].end_thinking(body)
         elif item.kind == "message":
-            self._end_message(item, decode_other_item(body, "message", item.led_by))
+            self._end_message(item, decode_other_item(body, "message", item.reasoning_id))
         else:
             self.events.append(PartEnd(item.parts[0].key, decode_other_item(body, item.kind, None)[0]))
 
@@ -416,8 +416,8 @@ class Decoder(WireDecoder):
         call, arguments = item.parts[0].call, body.get(TEXT_FIELDS[item.kind].field)
         if call is None:
             return
-        text = call.given or call.text
-        self.strain(call.size)
+        text = call.value or call.text
+        self.count_rescan(call.size)
         differs = (
             is_text(arguments)
             and text != arguments
@@ -426,7 +426,7 @@ class Decoder(WireDecoder):
         if differs or (is_text(body.get("name")) and body["name"] != call.name):
             self.judge.contradicted(call)
 
-    def _end_message(self, item: ItemSoFar, parts: list[Part]) -> None:
+    def _end_message(self, item: PartialItem, parts: list[Part]) -> None:
         """Emit the ends of the parts of a message, and the parts that only its final body has."""
         indexes = sorted(item.parts)
         if len(indexes) < len(parts) and max(indexes, default=0) < len(parts):
@@ -441,9 +441,9 @@ class Decoder(WireDecoder):
     def _emit_part(self, part: Part) -> None:
         """Emit a whole part."""
         self._refused = self._refused or type(part) is Refusal
-        self.events += tell(self.new_key(), part, 0)
+        self.events += part_events(self.new_key(), part, 0)
 
-    def _end_call(self, item: ItemSoFar, earlier: dict[str, Any], *, whole: bool | None) -> None:
+    def _end_call(self, item: PartialItem, earlier: dict[str, Any], *, whole: bool | None) -> None:
         """Emit the end of a call. Its name, its id and its text are those of `earlier` if its final body lacks them."""
         partial, field, body = item.parts[0], TEXT_FIELDS[item.kind].field, dict(item.body)
         known_keys = {key: earlier[key] for key in ("name", "call_id") if is_text(earlier.get(key))}
@@ -464,19 +464,19 @@ class Decoder(WireDecoder):
         if type(arguments) is dict and self.repeats_a_key():
             call.problem = Reason.TWICE
         call.problem = self._find_contradiction(known_keys, body) or (Reason.NOT_UTF8 if self.damaged else call.problem)
-        if (judged := self.judge.close(call, tool_call, whole=whole)) is not None:
+        if (judged := self.judge.close(call, tool_call, complete=whole)) is not None:
             self.events.append(CallEnd(partial.key, judged))
 
-    def _emit_nameless_call(self, item: ItemSoFar, part: Part) -> None:
+    def _emit_nameless_call(self, item: PartialItem, part: Part) -> None:
         """Emit the text of a call without a name as that of a call that cannot run."""
         partial = item.parts[0]
         if not partial.size:
             self._emit_part(part)
             return
-        self.judge.stray(partial.text, own=self._items.is_placed(item))
-        call_id = generate_call_id(number_of(self._response.get("id")), item.index)
+        self.judge.stray(partial.text, of_lost_call=self._items.has_own_index(item))
+        call_id = generate_call_id(number_of(self._response.get("id")), item.counted_index)
         error = str(Reason.STRAY_TEXT)
-        stray = ToolCall(call_id, "", {}, item.index, raw=partial.text, error=error, opaque=WIRE.plain)
+        stray = ToolCall(call_id, "", {}, item.counted_index, raw=partial.text, error=error, opaque=WIRE.plain)
         partial.key = self.new_key()
         self.start_call(partial.key, stray)
         self.end_whole_call(partial.key, cut_off(stray))
@@ -514,12 +514,12 @@ class Decoder(WireDecoder):
         """Read the items of the final response: end those that are open, and add those that are new."""
         reasoning = None
         bodies = output if type(output) is list else []
-        bodies = [self._items.typed(body) if type(body) is dict else body for body in bodies]
+        bodies = [self._items.restore_type(body) if type(body) is dict else body for body in bodies]
         for item_body, arrived in self._items.match(bodies):
             if type(item_body) is not dict:
                 self._emit_part(Opaque(DIALECT, item_body))
                 continue
-            self._items.leader = reasoning if arrived is None else self._items.leader
+            self._items.reasoning = reasoning if arrived is None else self._items.reasoning
             item = arrived or self._start_item(item_body, None)
             if not item.ended:
                 self._end_item(item, item_body)
@@ -531,7 +531,7 @@ class Decoder(WireDecoder):
         """End the stream. It is complete only if the event that ends the response arrived."""
         for item in self._items.items:
             if item.kind in CALL_TYPES and not item.ended and item.parts[0].size and not is_text(item.body.get("name")):
-                self.judge.stray(item.parts[0].text, own=self._items.is_placed(item))
+                self.judge.stray(item.parts[0].text, of_lost_call=self._items.has_own_index(item))
         super().end(complete=complete and self.done)
 
     def cut_calls(self, *, cut: bool) -> tuple[PartialCall, ...]:
@@ -540,7 +540,7 @@ class Decoder(WireDecoder):
         last = self._items.items[-1] if self._items.items else None
         return (last.parts[0].call,) if cut and last is not None and last.kind in CALL_TYPES else ()
 
-    def settle(self, reason: str | None) -> None:
+    def end_choices(self, reason: str | None) -> None:
         """Emit the end of every open item and of the answer. `reason` is the finish reason if the wire sent none."""
         if self._shell is None:
             if reason == "error":
@@ -577,7 +577,7 @@ class Decoder(WireDecoder):
     del _name, _growing
 
 
-def _may_repeat_call(earlier_item: ItemSoFar | None, body: dict[str, Any], output_index: int | None) -> bool:
+def _may_repeat_call(earlier_item: PartialItem | None, body: dict[str, Any], output_index: int | None) -> bool:
     """Return True if a call of which only the end arrived may repeat another call.
 
     That is a call of the same name that has ended at its index, or any call if the end has no index and no id.

@@ -20,7 +20,7 @@ from toolwire.dialects.openai_responses.response import TEXT_FIELDS, TextField, 
 from toolwire.encoding.errors import TYPE_OF_KIND
 from toolwire.encoding.ledger import spelling_of
 from toolwire.encoding.quirks import PLAIN, Quirks
-from toolwire.streams import SequentialEncoder, StreamEncoder, WordsDelta, encode_json
+from toolwire.streams import AnyTextDelta, SequentialEncoder, StreamEncoder, encode_json
 from toolwire.types import (
     CallDelta,
     CallEnd,
@@ -121,11 +121,11 @@ class Encoder(SequentialEncoder):
     def write_message_start(self, event: MessageStart) -> bytes:
         """Write the start of the response, without its output and its end."""
         self._response = self._items.response = event.response
-        self._mine = self.is_own(event.response)
-        status = self.left_at(event.opaque).get("status", "in_progress")
+        self._is_native = self.is_native(event.response)
+        status = self.native_fields(event.opaque).get("status", "in_progress")
         started = self._response_body(status)
         created = self._write_event("response.created", started)
-        is_native = self.is_own(event)
+        is_native = self.is_native(event)
         return created if is_native else created + self._write_event("response.in_progress", started)
 
     def _response_body(self, status: Any) -> dict[str, Any]:
@@ -139,20 +139,20 @@ class Encoder(SequentialEncoder):
         response = self._response or _NO_RESPONSE
         usage = response.usage if self._usage is None else self._usage
         body = self.encode_shell(replace(response, usage=usage))
-        return body if self.is_own(response) or self._response_id is None else {**body, "id": self._response_id}
+        return body if self.is_native(response) or self._response_id is None else {**body, "id": self._response_id}
 
     def write_message_delta(self, event: MessageDelta) -> bytes:
         """Store the changed response for its end. If this wire sent the change, write it with its status."""
         self._response = event.response
-        if not self.is_own(event):
+        if not self.is_native(event):
             return b""
-        status = self.left_at(event.opaque).get("status")
+        status = self.native_fields(event.opaque).get("status")
         event_type = f"response.{'queued' if status == 'queued' else 'in_progress'}"
         return self._write_event(event_type, self._response_body(status))
 
     def _reset_part(self, key: int, part: Any) -> None:
         """Make `part` the current one, of which nothing was written yet."""
-        self.stand("choices", 0, "message", part=key)
+        self.set_path("choices", 0, "message", part=key)
         self._part, self._snapshot, self._text_field = part, None, None
         self._pieces, self._earlier_texts, self._annotation_count, self._citation_count = [], [], 0, 0
 
@@ -160,7 +160,7 @@ class Encoder(SequentialEncoder):
         """Start a part that this wire sent. A part of another wire starts with its first delta."""
         part: Any = event.part
         self._reset_part(event.key, part)
-        return self._start_part(part) if self.is_own(part) else b""
+        return self._start_part(part) if self.is_native(part) else b""
 
     def _add_part(self, part: Any) -> None:
         """Append the items of a part, or report it as a loss."""
@@ -241,13 +241,13 @@ class Encoder(SequentialEncoder):
         body = {**self._block_position, **_logprobs_of(text_field, None), **unparsed, "delta": text}
         return self._write_event(f"response.{text_field.text_event}.delta", body)
 
-    def write_words(self, event: WordsDelta) -> bytes:
+    def write_text_delta(self, event: AnyTextDelta) -> bytes:
         """Write a delta of a text, a refusal or reasoning."""
         data, text = b"", event.text
         if self._snapshot is None and text and type(self._part) in _TEXT_PARTS:
             data = self._start_part(replace(self._part, text=text))
         if type(event) is not ThinkingDelta:
-            return data + self._write_delta(text, self.left_at(event.opaque))
+            return data + self._write_delta(text, self.native_fields(event.opaque))
         return data + self._write_thinking(event)
 
     def _write_thinking(self, event: ThinkingDelta) -> bytes:
@@ -260,7 +260,7 @@ class Encoder(SequentialEncoder):
         for _ in range(len(self._earlier_texts) + (self._text_field is not None), spelling.text_index + 1):
             data += self._start_text(spelling.reasoning_key)
         text = text.removeprefix(BLANK_LINE) if spelling.text_index else text
-        return data + self._write_delta(text, self.left_at(event.opaque))
+        return data + self._write_delta(text, self.native_fields(event.opaque))
 
     def _has_whole_thinking(self) -> bool:
         """Return True if the current part is reasoning that was read from a response, with all of its texts."""
@@ -289,12 +289,12 @@ class Encoder(SequentialEncoder):
 
     def write_opaque(self, event: OpaqueDelta) -> bytes:
         """Write an event again that this wire sent. Report one of another wire as a loss, unless it is repeated."""
-        self.lose_step(event)
-        body = self.left_at(event.opaque)
+        self.lose_opaque_event(event)
+        body = self.native_fields(event.opaque)
         event_type = body.get("type")
         if type(event_type) is not str or event_type in _ITEM_EVENTS:
             if body and not spelling_of(event.opaque, ResponsesDeltaSpelling).is_in_delta:
-                self.stand()
+                self.set_path()
                 self.ledger.lose("opaque", "opaque", "it is no event, or it is about an item that is not in the stream")
             return b""
         if event.key is not None and "output_index" in body:
@@ -370,7 +370,7 @@ class Encoder(SequentialEncoder):
 
     def write_call_delta(self, event: CallDelta) -> bytes:
         """Write a fragment of the text of a call."""
-        return self._write_delta(event.fragment, self.left_at(event.opaque))
+        return self._write_delta(event.fragment, self.native_fields(event.opaque))
 
     def write_call_end(self, event: CallEnd) -> bytes:
         """Write the end of a call. The complete call has the id with which it started."""
@@ -386,7 +386,7 @@ class Encoder(SequentialEncoder):
         body = self._items.bodies[index]
         body |= {key: first_body[key] for key in ("call_id",) if key in body and key in first_body}
         if text_field is TEXT_FIELDS["function_call"] and type(body.get(text_field.field)) is str:
-            is_marked = not event.call.complete and not self.is_own(event.call)
+            is_marked = not event.call.complete and not self.is_native(event.call)
             body[text_field.field] = cut_off_text(body[text_field.field], marked=is_marked)
         value, written = body.get(text_field.field, {} if event.call.runs else ""), "".join(self._pieces)
         text = value if type(value) is str else format_arguments(value or {})
@@ -398,7 +398,7 @@ class Encoder(SequentialEncoder):
 
     def _final_response(self) -> dict[str, Any]:
         """Return the response with its output and its status."""
-        self.stand()
+        self.set_path()
         body = {**self._encode_response_shell(), "output": self._items.bodies}
         choice = self._choice or Choice(Message("assistant", []))
         choice = replace(choice, message=replace(choice.message, content=self._ended_parts))
@@ -408,8 +408,8 @@ class Encoder(SequentialEncoder):
     def write_error(self, event: ErrorEnd) -> bytes:
         """Write an error, which ends the stream: as the failure of the response, or alone if that has not started."""
         self.ended = self.failed = True
-        error, reply = event.error, self.reply_to(event.error)
-        if self.is_own(error) and reply.body.get("type") == "error":
+        error, reply = event.error, self.encode_reply(event.error)
+        if self.is_native(error) and reply.body.get("type") == "error":
             return self._write_event("error", reply.body)
         details: Any = reply.body.get("error")
         details = details if type(details) is dict else {"code": error.code, "message": error.message}
