@@ -36,7 +36,7 @@ from toolwire.providers.catalogue import cost
 from toolwire.providers.thoughts import refused_thoughts, without_thoughts
 from toolwire.scrubbing import scrub
 from toolwire.streams.accumulation import Accumulator, events_of
-from toolwire.streams.settling import Settling, call_ids
+from toolwire.streams.call_normalizer import CallNormalizer, call_ids
 from toolwire.text.overlay.completions import raw_completions
 from toolwire.text.overlay.dialect import over
 from toolwire.text.quoting import texts_given
@@ -335,7 +335,7 @@ def _read_answer(
         if state.digest is not None:
             state.digest.update(data)
         body = read_body(data)
-        response = Settling(request).response(upstream.dialect.decode_response(body))
+        response = CallNormalizer(request).normalize_response(upstream.dialect.decode_response(body))
         return _error_in(upstream, response, body, answer, state) or (response, None)
     except TransportError as problem:
         return _failed_attempt(problem)
@@ -458,7 +458,7 @@ class _StreamReader:
 
     def __init__(self, upstream: ProviderConnection, request: Request) -> None:
         self.upstream: ProviderConnection = upstream
-        self.settling = Settling(request)
+        self.normalizer = CallNormalizer(request)
         self.model = request.model
         self.accumulator = Accumulator()
         self.held_events: list[Any] = []
@@ -499,7 +499,7 @@ class _StreamReader:
             elif kind is MessageEnd:
                 self.complete = event.complete
             elif kind is CallStart or kind is CallEnd:
-                event = self.settling.event(event)  # noqa: PLW2901 - normalized for the conversation
+                event = self.normalizer.normalize_event(event)  # noqa: PLW2901 - normalized for the conversation
             elif kind in _DELTAS:
                 self.characters += len(event.fragment if kind is CallDelta else event.text)
             self.events += 1

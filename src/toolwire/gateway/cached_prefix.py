@@ -25,8 +25,8 @@ from toolwire.encoding.quirks import Quirks
 from toolwire.encoding.repair import BEGINNING, is_legal
 from toolwire.encoding.traits import WireTraits
 from toolwire.translation.caching import ExchangeHooks
-from toolwire.translation.declared import is_minded
-from toolwire.translation.formed import asks_for_value, asks_for_word
+from toolwire.translation.tool_restoration import affects_answers
+from toolwire.translation.unwrap_output import asks_for_enum, is_value_output
 from toolwire.types import (
     Encoded,
     Loss,
@@ -87,8 +87,8 @@ class _Position(Struct, frozen=True):
     message_count: int
     generated_count: int = 0
     """How many ids the decoder has numbered."""
-    gist: bytes = b""
-    """The gist of the last message."""
+    key_material: bytes = b""
+    """The key material of the last message."""
 
 
 class _Decoded(Struct, frozen=True):
@@ -147,7 +147,7 @@ class CachedPrefix(Struct, frozen=True):
         turn = self.last_turn
         last_turn = 0 if turn is None else len(turn.source_json) + len(turn.encoded.json)
         losses = 200 * (len(self.losses) + len(self.losses_after))
-        ids = 80 * (len(self.used_ids) + len(self.memory_keys)) + len(self.end.gist)
+        ids = 80 * (len(self.used_ids) + len(self.memory_keys)) + len(self.end.key_material)
         bodies = self.length + len(self.ends) + sum(map(len, self.written)) + len(self.closing)
         return bodies + ids + losses + self.answer.size + last_turn
 
@@ -300,8 +300,8 @@ def _decode(bodies: list[Any], start: _Position, wires: Wires, *, is_opening: bo
     if calls is None:
         return None
     call_ids, generated_count = calls
-    end = _Position(start.message_count + len(messages), generated_count, wires.hooks.gist(messages[-1]))
-    memory_keys = wires.hooks.memory_keys(messages, start.message_count, start.gist)
+    end = _Position(start.message_count + len(messages), generated_count, wires.hooks.key_material(messages[-1]))
+    memory_keys = wires.hooks.memory_keys(messages, start.message_count, start.key_material)
     return _Decoded(messages, end, call_ids, frozenset(filter(was_made, call_ids)), memory_keys)
 
 
@@ -422,10 +422,10 @@ class Translation(Struct, frozen=True):
     def answer_settings(self) -> _AnswerSettings:
         """Return the parts of the request by which its answer is read."""
         stream_settings = {name: self.body[name] for name in _STREAM_SETTINGS if name in self.body}
-        tools, output = [tool for tool in self.request.tools if is_minded(tool)], self.request.output
-        spelling = GeminiRequestSpelling(has_enum_output=True) if asks_for_word(self.request) else None
+        tools, output = [tool for tool in self.request.tools if affects_answers(tool)], self.request.output
+        spelling = GeminiRequestSpelling(has_enum_output=True) if asks_for_enum(self.request) else None
         opaque = None if spelling is None else Opaque(self.wires.source.DIALECT, {}, spelling=spelling)
-        return _AnswerSettings(tools, stream_settings, output if asks_for_value(output) else None, opaque)
+        return _AnswerSettings(tools, stream_settings, output if is_value_output(output) else None, opaque)
 
     def translate_from(self, items: list[Any], start: "_PrefixEnd") -> tuple[_Decoded, _EncodedMessages] | None:
         """Translate the items after a prefix separately."""
@@ -459,8 +459,8 @@ def opening_prefix(translation: Translation) -> CachedPrefix | None:
         return None
     if not translation.has_independent_settings():
         return None
-    gist = translation.wires.hooks.gist(messages[first - 1]) if first else b""
-    end = _PrefixEnd(_Position(first, gist=gist), is_opening=True)
+    key_material = translation.wires.hooks.key_material(messages[first - 1]) if first else b""
+    end = _PrefixEnd(_Position(first, key_material=key_material), is_opening=True)
     later = translation.translate_from(items[first:], end)
     if later is None or later[0].end.message_count != len(messages):
         return None
@@ -502,7 +502,7 @@ def _end_before(translation: Translation, items: list[Any]) -> _PrefixEnd | None
     call_ids, generated_count = calls
     grammar = wires.target.WIRE.ids
     used_ids = call_ids | ({escape(one, grammar) for one in call_ids} if grammar else set())
-    position = _Position(count, generated_count, wires.hooks.gist(before[-1]))
+    position = _Position(count, generated_count, wires.hooks.key_material(before[-1]))
     memory_keys = wires.hooks.memory_keys(before, 0, b"")
     return _PrefixEnd(position, used_ids, frozenset(filter(was_made, call_ids)), memory_keys)
 

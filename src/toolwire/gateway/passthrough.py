@@ -22,7 +22,7 @@ from toolwire.encoding.finish import ending
 from toolwire.encoding.traits import WireTraits
 from toolwire.errors import ToolwireError
 from toolwire.streams.accumulation import Accumulator
-from toolwire.translation.shown import FOREIGN
+from toolwire.translation.foreign_thinking import FOREIGN
 from toolwire.types import (
     Error,
     ErrorEnd,

@@ -25,7 +25,7 @@ from msgspec.structs import replace
 from toolwire.errors import InvalidField, UnknownTool
 from toolwire.resolvers.protocol import AnyResolver, fields_of, resolver_of, resolving
 from toolwire.resolvers.recipes import dispatching
-from toolwire.streams.settling import without_nulls
+from toolwire.streams.call_normalizer import without_nulls
 from toolwire.types import Part, Text, Tool, ToolCall, ToolResult
 from toolwire.waiting.results import (
     FAILED,

@@ -18,7 +18,7 @@ from toolwire.errors import InvalidField, ToolError, UnknownTool
 from toolwire.resolvers.functions import FunctionTool, tool
 from toolwire.resolvers.protocol import Resolver, on_the_class
 from toolwire.schema.validator import Validator
-from toolwire.streams.settling import without_nulls
+from toolwire.streams.call_normalizer import without_nulls
 from toolwire.types import DeclaredTool, Tool, ToolCall, ToolResult
 from toolwire.types.conversation import SCHEMA_KEYS
 from toolwire.types.frozen import copied

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from toolwire.dialects import dialect
 from toolwire.encoding.finish import asks
-from toolwire.streams.accumulation import tell as tell_part
+from toolwire.streams.accumulation import part_events as tell_part
 from toolwire.testing.answers import PartCue, Script
 from toolwire.testing.steps import Cut, Fail, Pace, Raw, Wait
 from toolwire.testing.wires import JSON, WIRES

@@ -23,7 +23,7 @@ _LOST = Loss("system", "billing", "dropped", "it is for its own vendor, and woul
 _raws = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
 
-class Billed(msgspec.Struct, frozen=True):
+class RemovedBilling(msgspec.Struct, frozen=True):
     """What was cut out: nothing, a line, or a block."""
 
     lines: int = 0
@@ -39,7 +39,7 @@ class Billed(msgspec.Struct, frozen=True):
         return str(int(found[0]) + self.blocks)
 
 
-def without_billing(body: Body) -> tuple[Body, Billed]:
+def remove_billing_line(body: Body) -> tuple[Body, RemovedBilling]:
     """Give a body of Messages without what its own vendor bills by."""
     if isinstance(body, dict):
         left, billed = _cut(body.get("system"))
@@ -48,7 +48,7 @@ def without_billing(body: Body) -> tuple[Body, Billed]:
         return {name: left if name == "system" else value for name, value in body.items()}, billed
     data = body.encode() if isinstance(body, str) else body
     if _MARK.encode() not in data:
-        return body, Billed()
+        return body, RemovedBilling()
     members = members_of(data)
     left, billed = _cut_raw(bytes(members.get("system") or b"null"))
     if not billed.lines:
@@ -57,18 +57,18 @@ def without_billing(body: Body) -> tuple[Body, Billed]:
     return data[:start] + left + data[end:], billed
 
 
-def _cut(system: Any) -> tuple[Any, Billed]:
+def _cut(system: Any) -> tuple[Any, RemovedBilling]:
     if isinstance(system, str) and system.startswith(_MARK):
-        return system.partition("\n")[2], Billed(1)
+        return system.partition("\n")[2], RemovedBilling(1)
     first: Any = system[0] if isinstance(system, list) and system else None
     text = first.get("text") if isinstance(first, dict) else None
     if not (isinstance(text, str) and text.startswith(_MARK)):
-        return system, Billed()
+        return system, RemovedBilling()
     left = text.partition("\n")[2]
-    return ([{**first, "text": left}, *system[1:]], Billed(1)) if left else (system[1:], Billed(1, 1))
+    return ([{**first, "text": left}, *system[1:]], RemovedBilling(1)) if left else (system[1:], RemovedBilling(1, 1))
 
 
-def _cut_raw(system: bytes) -> tuple[bytes, Billed]:
+def _cut_raw(system: bytes) -> tuple[bytes, RemovedBilling]:
     left, billed = _cut(msgspec.json.decode(system))
     if not billed.blocks:
         return msgspec.json.encode(left), billed

@@ -20,13 +20,13 @@ class ExchangeHooks(Protocol):
     def prepare(self, messages: Sequence[Message]) -> Sequence[Message]:
         """Return the messages as they are encoded: without split turns, and without thinking that was only shown."""
 
-    def memory_keys(self, messages: Sequence[Message], start: int, gist: bytes) -> tuple[str, ...]:
+    def memory_keys(self, messages: Sequence[Message], start: int, key_material: bytes) -> tuple[str, ...]:
         """Return the memory keys of the model's turns in `messages`.
 
-        The first message has the index `start`, and follows a message whose gist is `gist`.
+        The first message has the index `start`, and follows a message whose key_material is `key_material`.
         """
 
-    def gist(self, message: Message) -> bytes:
+    def key_material(self, message: Message) -> bytes:
         """Return what the memory key of a turn after `message` depends on."""
 
 
@@ -43,7 +43,7 @@ class CachedRequest(Protocol):
 
     @property
     def end(self) -> tuple[int, bytes]:
-        """The number of messages, and the gist of the last one."""
+        """The number of messages, and the key_material of the last one."""
 
     @property
     def answer_request(self) -> Request:

@@ -13,7 +13,7 @@ from toolwire.providers import Provider
 from toolwire.translation.caching import TranslationCache
 from toolwire.translation.exchange_answer import ExchangeAnswer, ExchangedStream
 from toolwire.translation.exchange_request import ExchangeRequest, Overlay, RequestSettings, Sides
-from toolwire.translation.translate import Body, refuse
+from toolwire.translation.translate import Body, raise_if_lossy
 from toolwire.types import Encoded, Error, ErrorReply, Event, Request, Usage
 
 
@@ -130,5 +130,5 @@ def exchange(  # noqa: PLR0913 - a keyword each
     request = ExchangeRequest(body, sides, settings, memory or {}, translation_cache)
     exchanged = Exchange(request, ExchangeAnswer(request, response_id=response_id, now=now))
     if strict:
-        refuse(exchanged.encoded.losses)
+        raise_if_lossy(exchanged.encoded.losses)
     return exchanged

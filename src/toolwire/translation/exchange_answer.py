@@ -19,13 +19,13 @@ from msgspec.structs import replace
 from toolwire.encoding.finish import GAVE_UP, ending
 from toolwire.streams import StreamDecoder, StreamEncoder
 from toolwire.streams.accumulation import Accumulator
-from toolwire.streams.settling import Settling
-from toolwire.translation.declared import Returning, returning
+from toolwire.streams.call_normalizer import CallNormalizer
 from toolwire.translation.exchange_request import ExchangeRequest, Sides
-from toolwire.translation.formed import Unwrapping, unwrapping
-from toolwire.translation.shown import ShownEvents, shown_response
+from toolwire.translation.foreign_thinking import ProviderDataFilter, strip_provider_data
+from toolwire.translation.tool_restoration import ToolRestorer, tool_restorer
 from toolwire.translation.translate import Body, read_error
-from toolwire.translation.turns import KeptTurn, as_told, is_bound, turn_key
+from toolwire.translation.turn_keys import StoredTurn, client_parts, has_provider_data, turn_key
+from toolwire.translation.unwrap_output import Unwrapping, unwrapping
 from toolwire.types import (
     CallDelta,
     CallEnd,
@@ -77,9 +77,9 @@ class ExchangeAnswer:
         self._response_id, self._now = response_id, now
 
     @cached_property
-    def back(self) -> Returning | None:
+    def back(self) -> ToolRestorer | None:
         """What gives calls back as the client declared its tools; None if they may stay as they are."""
-        return returning(self._request.answer_request)
+        return tool_restorer(self._request.answer_request)
 
     @property
     def request(self) -> Request:
@@ -93,10 +93,10 @@ class ExchangeAnswer:
         self.failed = response.finish_reason == "error"
         if not self.sides.is_foreign:
             return self._encoded(response)
-        response, unwrap = Settling(self.request).response(response), self.unwrapping()
+        response, unwrap = CallNormalizer(self.request).normalize_response(response), self.unwrapping()
         response = response if unwrap is None else unwrap.response(response)
         losses = self.update_memory(response.message.parts)
-        encoded = self._encoded(shown_response(self.identified(response), self.foreign_mark))
+        encoded = self._encoded(strip_provider_data(self.identified(response), self.foreign_mark))
         return replace(encoded, losses=(*losses, *encoded.losses)) if losses else encoded
 
     def _encoded(self, response: Response) -> Encoded:
@@ -152,14 +152,14 @@ class ExchangeAnswer:
 
     def update_memory(self, parts: list[Part]) -> tuple[Loss, ...]:
         """Add a turn that the client's wire cannot carry whole to the memory updates. Return a loss that says so."""
-        if not any(map(is_bound, parts)):
+        if not any(map(has_provider_data, parts)):
             return ()
-        count, gist = self._request.end
-        message = Message("assistant", as_told(parts, self.back))
-        key = turn_key(gist, count, message, by_call_id=self.sides.source.TRAITS.repeats_call_ids)
+        count, key_material = self._request.end
+        message = Message("assistant", client_parts(parts, self.back))
+        key = turn_key(key_material, count, message, by_call_id=self.sides.source.TRAITS.repeats_call_ids)
         maker = self.sides.maker
         try:
-            self.memory_updates.append((key, _write(KeptTurn(maker, parts))))
+            self.memory_updates.append((key, _write(StoredTurn(maker, parts))))
         except (UnicodeEncodeError, TypeError, OverflowError, RecursionError):
             return ()  # it is not JSON, so it cannot be stored
         return (Loss("message", "signature", "moved", f"kept for {maker}, which reads it again", "formal"),)
@@ -279,7 +279,7 @@ class _ForeignEvents:
 
     def __init__(self, answer: ExchangeAnswer) -> None:
         self.accumulator: Accumulator = Accumulator()
-        self._show = ShownEvents(answer.foreign_mark).of
+        self._show = ProviderDataFilter(answer.foreign_mark).of
         self._readers: dict[type[Event], _ReadEvent] = dict.fromkeys(_CALL_EVENTS, _SettledCalls(answer.request).events)
         unwrap = answer.unwrapping()
         if unwrap is not None:
@@ -297,14 +297,14 @@ class _SettledCalls:
     """The events of calls as they are settled; where a null may have to go, a call's text waits until it is whole."""
 
     def __init__(self, request: Request) -> None:
-        self._settling = Settling(request)
+        self._settling = CallNormalizer(request)
         self._waiting: dict[int, list[str]] = {}
 
     def events(self, event: Event) -> Iterator[Event]:
         """Yield an event of a call, and the text that waited for it."""
-        settled = self._settling.event(event)
+        settled = self._settling.normalize_event(event)
         match event:
-            case CallStart(key=key, name=name) if self._settling.may_take_out_of(name):
+            case CallStart(key=key, name=name) if self._settling.may_prune_nulls(name):
                 self._waiting[key] = []
             case CallDelta(key=key, fragment=fragment) if key in self._waiting:
                 self._waiting[key].append(fragment)

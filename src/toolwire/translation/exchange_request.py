@@ -19,13 +19,13 @@ from toolwire.encoding.quirks import tuned
 from toolwire.providers import Provider
 from toolwire.providers.adapting import adapted, asked_of_stream, quirks_for
 from toolwire.providers.thoughts import refused_thoughts, without_thoughts
-from toolwire.translation.billing import Billed, without_billing
+from toolwire.translation.billing import RemovedBilling, remove_billing_line
 from toolwire.translation.caching import CachedRequest, CacheLookup, TranslationCache
-from toolwire.translation.declared import returning
+from toolwire.translation.foreign_thinking import unmark_foreign_thinking
 from toolwire.translation.paths import stream_quirks, wants_stream
-from toolwire.translation.shown import without_shown
-from toolwire.translation.translate import Body, where_they_stand
-from toolwire.translation.turns import gist_of, joined, read_kept, restored, turn_keys
+from toolwire.translation.tool_restoration import tool_restorer
+from toolwire.translation.translate import Body, name_source_paths
+from toolwire.translation.turn_keys import join_turns, key_material, read_stored_turn, restore_turn, turn_keys
 from toolwire.types import Encoded, Error, Loss, Message, Request
 from toolwire.wire.bodies import read_body
 
@@ -70,18 +70,20 @@ class _Hooks:
 
     def prepare(self, messages: Sequence[Message]) -> Sequence[Message]:
         """Return the messages without split turns, and without thinking that was only shown."""
-        messages = joined(messages) if self._joins else messages
+        messages = join_turns(messages) if self._joins else messages
         if not self._traits.shows_foreign_thinking:
             return messages
-        return [without_shown(message, own=self._is_native) for message in messages]
+        return [unmark_foreign_thinking(message, own=self._is_native) for message in messages]
 
-    def memory_keys(self, messages: Sequence[Message], start: int, gist: bytes) -> tuple[str, ...]:
+    def memory_keys(self, messages: Sequence[Message], start: int, key_material: bytes) -> tuple[str, ...]:
         """Return the memory keys of the model's turns."""
-        return tuple(key for _, key in turn_keys(messages, start, gist, by_call_id=self._traits.repeats_call_ids))
+        return tuple(
+            key for _, key in turn_keys(messages, start, key_material, by_call_id=self._traits.repeats_call_ids)
+        )
 
-    def gist(self, message: Message) -> bytes:
+    def key_material(self, message: Message) -> bytes:
         """Return what the memory key of a turn after `message` depends on."""
-        return gist_of(message)
+        return key_material(message)
 
 
 class ExchangeRequest:
@@ -97,9 +99,9 @@ class ExchangeRequest:
     ) -> None:
         self.sides: Sides = sides
         self._settings, self._memory = settings, memory
-        self._data, self._billed = body, Billed()
+        self._data, self._billed = body, RemovedBilling()
         if sides.source.TRAITS.has_billing_line and sides.source.DIALECT != sides.target.DIALECT:
-            self._data, self._billed = without_billing(body)
+            self._data, self._billed = remove_billing_line(body)
         self._encoded: Encoded | None = None
         self._refused_thinking = set[str]()
         self._lookup: CacheLookup | None = None if cache is None else self._look_up(cache)
@@ -142,7 +144,7 @@ class ExchangeRequest:
         request = source.decode_request(self.body, self._settings.path)
         if not self.sides.is_foreign or not source.TRAITS.splits_turns:
             return request
-        messages = joined(request.context.messages)
+        messages = join_turns(request.context.messages)
         if messages is request.context.messages:
             return request
         return replace(request, context=replace(request.context, messages=messages))
@@ -154,11 +156,11 @@ class ExchangeRequest:
 
     @property
     def end(self) -> tuple[int, bytes]:
-        """The number of messages, and the gist of the last one."""
+        """The number of messages, and the key_material of the last one."""
         if self._found is not None:
             return self._found.end
         messages = self.request.context.messages
-        return len(messages), gist_of(messages[-1]) if messages else b""
+        return len(messages), key_material(messages[-1]) if messages else b""
 
     @property
     def memory_keys(self) -> list[str]:
@@ -210,7 +212,7 @@ class ExchangeRequest:
         body, losses = encoded.body, (*losses, *encoded.losses)
         if self.streams and provider is not None:
             body = {**asked_of_stream(provider), **body}
-        encoded = Encoded(encoded.path, body, where_they_stand(losses, self.body, sides.source.SETTING_PATHS))
+        encoded = Encoded(encoded.path, body, name_source_paths(losses, self.body, sides.source.SETTING_PATHS))
         if lookup is not None:
             full_quirks = tuned(untuned(sides.target)[1], quirks)
             if full_quirks.id_grammar is None:
@@ -240,13 +242,15 @@ class ExchangeRequest:
         sides, request = self.sides, self.request
         messages = list(request.context.messages)
         if self._memory and sides.is_foreign:
-            back = returning(request)
+            back = tool_restorer(request)
             for index, key in self._turns():
                 if key in self._memory:
-                    messages[index] = restored(messages[index], read_kept(self._memory[key]), sides.maker, back)
+                    messages[index] = restore_turn(
+                        messages[index], read_stored_turn(self._memory[key]), sides.maker, back
+                    )
         if sides.source.TRAITS.shows_foreign_thinking:
             is_native = sides.source.DIALECT == sides.target.DIALECT
-            messages = [without_shown(message, own=is_native) for message in messages]
+            messages = [unmark_foreign_thinking(message, own=is_native) for message in messages]
         return messages
 
 

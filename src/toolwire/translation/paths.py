@@ -79,7 +79,7 @@ _BARE = re.compile(
 _VENDOR_HEADERS = (("anthropic-version", "anthropic"), ("x-goog-api-key", "gemini"))
 
 
-def read_path(path: str, headers: Mapping[str, str]) -> RouteMatch | None:
+def match_route(path: str, headers: Mapping[str, str]) -> RouteMatch | None:
     """Say what a path asks for, or None where no wire has it; names of headers are in small letters."""
     if path in _FIXED:
         return _FIXED[path]
@@ -97,7 +97,7 @@ def read_path(path: str, headers: Mapping[str, str]) -> RouteMatch | None:
     return RouteMatch(action, "gemini", method, unquote(gemini["model"]), streams)
 
 
-def with_one_version(path: str) -> str:
+def normalize_path(path: str) -> str:
     """Give a path as its vendor writes it: the base address that a client was told may name the version, or not."""
     if path in _FIXED:
         return path
@@ -118,13 +118,13 @@ def vendor_of(headers: Mapping[str, str]) -> str | None:
 
 def wire_of(method: str, path: str, headers: Mapping[str, str]) -> str | None:
     """Find the dialect of an HTTP request, or None."""
-    asked = read_path(path.partition("?")[0], {name.lower(): value for name, value in headers.items()})
+    asked = match_route(path.partition("?")[0], {name.lower(): value for name, value in headers.items()})
     if asked is None:
         return None
-    return asked.dialect if method.upper() in (*methods_of(asked), *_MORE.get(asked.action, ())) else None
+    return asked.dialect if method.upper() in (*allowed_methods(asked), *_MORE.get(asked.action, ())) else None
 
 
-def methods_of(asked: RouteMatch) -> tuple[str, ...]:
+def allowed_methods(asked: RouteMatch) -> tuple[str, ...]:
     """List the methods by which something is asked."""
     return (asked.method, "HEAD") if asked.method == "GET" else (asked.method,)
 

@@ -63,7 +63,7 @@ _SHAPES: dict[str, tuple[type, ...]] = {
 _WORDS: dict[type, str] = {list: "an array", dict: "an object", str: "a string"}
 
 
-def looks_like(body: Any, kind: Kind = "request") -> tuple[str, ...]:
+def matching_dialects(body: Any, kind: Kind = "request") -> tuple[str, ...]:
     """Name the dialects that a body may be of, () where nothing tells."""
     found = [set(names) for path, names in _MARKS[kind].items() if any(_at(body, path.split("/")))]
     return tuple(name for name in NAMES if found and all(name in names for names in found))
@@ -77,11 +77,11 @@ def check_wire(body: Any, kind: Kind, named: str) -> None:
         if value is not None and type(value) not in wanted and name in _owners(key, kind):
             words = " or ".join(_WORDS[one] for one in wanted)
             raise InvalidBody(f"must be {words}, not {kind_of(value)}", path=key)
-    seen = looks_like(body, kind)
+    seen = matching_dialects(body, kind)
     if seen and name not in seen:
         raise InvalidBody(f"this looks like {' or '.join(seen)}, not {name}", path="body")
     for other in _MARKS:
-        if not seen and other != kind and (seen_so := looks_like(body, other)):
+        if not seen and other != kind and (seen_so := matching_dialects(body, other)):
             raise InvalidBody(f"this looks like a {other} of {' or '.join(seen_so)}, not a {kind}", path="body")
 
 

@@ -41,13 +41,13 @@ def request(
     encoded = there.encode_request(decoded if model is None else replace(decoded, model=model))
     if not encoded.losses:
         return encoded
-    losses = where_they_stand(encoded.losses, source_body, here.SETTING_PATHS)
+    losses = name_source_paths(encoded.losses, source_body, here.SETTING_PATHS)
     if strict:
-        refuse(losses)
+        raise_if_lossy(losses)
     return encoded if losses is encoded.losses else Encoded(encoded.path, encoded.body, losses)
 
 
-def where_they_stand(losses: tuple[Loss, ...], body: dict[str, Any], paths: Mapping[str, str]) -> tuple[Loss, ...]:
+def name_source_paths(losses: tuple[Loss, ...], body: dict[str, Any], paths: Mapping[str, str]) -> tuple[Loss, ...]:
     """Name lost settings by their place in the source's body."""
     if not losses:
         return losses
@@ -78,7 +78,7 @@ def response(body: Body, source: str | Dialect, target: str | Dialect, *, strict
     here, there = dialect(source), dialect(target)
     encoded = there.encode_response(here.decode_response(read_body(body)))
     if strict:
-        refuse(encoded.losses)
+        raise_if_lossy(encoded.losses)
     return encoded
 
 
@@ -139,7 +139,7 @@ def read_error(body: Any) -> Any:
         return bytes(body).decode(errors="replace")
 
 
-def refuse(losses: tuple[Loss, ...]) -> None:
+def raise_if_lossy(losses: tuple[Loss, ...]) -> None:
     """Raise LossyTranslation if any loss is one of meaning."""
     lost = [loss for loss in losses if loss.severity == "semantic"]
     if lost:

@@ -24,7 +24,7 @@ from toolwire.encoding.finish import CUT, cut_off, wants_calls
 from toolwire.streams import StreamDecoder, WireDecoder
 from toolwire.streams.call_judge import PartialCall, Reason
 from toolwire.streams.calls import index_of
-from toolwire.streams.reading import LETTERS_OF_A_MEMBER
+from toolwire.streams.reading import CHARACTERS_PER_MEMBER
 from toolwire.types import (
     CallDelta,
     CallEnd,
@@ -218,7 +218,7 @@ class Decoder(WireDecoder):
         if ended is not None:
             self.judge.late(ended, text)
         else:
-            self.judge.stray(text, own=index == self._count)
+            self.judge.stray(text, of_lost_call=index == self._count)
 
     def _read_odd_delta(self, delta: dict[str, Any], kind: Any, block: _BlockReader) -> bool:
         """Read a delta that is not words; whether it belongs to this block."""
@@ -275,7 +275,7 @@ class Decoder(WireDecoder):
         self._keep(odd)
 
     def _read_shell(self) -> Any:
-        self.strain(LETTERS_OF_A_MEMBER * len(self._message))
+        self.count_rescan(CHARACTERS_PER_MEMBER * len(self._message))
         known = self._message.copy()
         for key in _ENDINGS:
             known.pop(key, None)
@@ -285,7 +285,7 @@ class Decoder(WireDecoder):
         return replace(shell, choices=[]) if shell.choices else shell
 
     def _read_whole(self, body: dict[str, Any]) -> None:
-        self.replay(decode_response(body))
+        self.emit_response(decode_response(body))
 
     def _start_block(self, body: dict[str, Any]) -> None:
         index, block = body.get("index"), body.get("content_block")
@@ -333,8 +333,8 @@ class Decoder(WireDecoder):
         self._calls += 1
         call, call_id = block.call, block.body.get("id")
         call.id, call.name = str(call_id) if call_id else None, block.body["name"]
-        call.given = block.body.get("input") or None
-        if call.given and self.repeats_a_key():
+        call.value = block.body.get("input") or None
+        if call.value and self.repeats_a_key():
             call.problem = Reason.TWICE
         self.judge.opened(call, ended, self._by_id.get(call.id or ""))
         if call.id is not None:
@@ -363,14 +363,14 @@ class Decoder(WireDecoder):
         self.events.append(PartEnd(block.key, decode_part(block.whole())))
 
     def _stop_call(self, block: _BlockReader, *, whole: bool | None) -> None:
-        partial, given = block.call, block.call.given
+        partial, given = block.call, block.call.value
         arguments, error = _read_input(text := partial.text, given)
         call = self._build(block, arguments)
         if error is not None:
             call = replace(call, raw=text or str(given), error=error)
         if partial.is_empty and not partial.unread:
             partial.problem = partial.problem or misplaced(block.body)
-        if (judged := self.judge.close(partial, call, whole=whole)) is not None:
+        if (judged := self.judge.close(partial, call, complete=whole)) is not None:
             self.events.append(CallEnd(block.key, judged))
 
     def cut_calls(self, *, cut: bool) -> tuple[PartialCall, ...]:
@@ -407,7 +407,7 @@ class Decoder(WireDecoder):
             self._stop_all(whole=None)
         if type(usage) is dict:
             known = {key: usage[key] for key in usage if usage[key] is not None or key not in self._usage}
-            self.strain(LETTERS_OF_A_MEMBER * len(self._usage))
+            self.count_rescan(CHARACTERS_PER_MEMBER * len(self._usage))
             self._usage = {**self._usage, **known}
             self.events.append(UsageDelta(decode_usage(self._usage)))
         if not _OF_ENDING.issuperset(changed):
@@ -423,7 +423,7 @@ class Decoder(WireDecoder):
         for index in list(self._blocks):
             self._stop_block({"index": index}, whole=whole)
 
-    def settle(self, reason: str | None) -> None:
+    def end_choices(self, reason: str | None) -> None:
         """End what is open, and the answer."""
         self._stop_all(whole=None if reason is None else False)
         word = self._message.get("stop_reason")

@@ -17,7 +17,7 @@ from toolwire.dialects.anthropic.parts import DIALECT, WIRE, encode_citation, en
 from toolwire.dialects.anthropic.response import FINISH_REASONS, encode_response, encode_usage, finish_word
 from toolwire.encoding.finish import CUT, reads_as_whole, says_all
 from toolwire.encoding.quirks import PLAIN, Quirks
-from toolwire.streams import TOLD_OTHERWISE, SequentialEncoder, StreamEncoder, WordsDelta, encode_json
+from toolwire.streams import ARGUMENTS_CHANGED, AnyTextDelta, SequentialEncoder, StreamEncoder, encode_json
 from toolwire.types import (
     CallDelta,
     CallEnd,
@@ -78,22 +78,22 @@ class Encoder(SequentialEncoder):
 
     def write_message_start(self, event: MessageStart) -> bytes:
         """Begin the message; what it will hold and why it will end is not known yet."""
-        self._mine, self._usage = self.is_own(event.response), event.response.usage
+        self._is_native, self._usage = self.is_native(event.response), event.response.usage
         unknown: dict[str, Any] = {"content": [], "stop_reason": None, "stop_sequence": None}
         return _event("message_start", {"message": {**self.encode_shell(event.response), **unknown}})
 
     def write_message_delta(self, event: MessageDelta) -> bytes:
         """Keep what is new about the message; it is said at its end."""
-        for key, value in self.left_at(event.opaque).items():
+        for key, value in self.native_fields(event.opaque).items():
             (self._delta if key in _OF_DELTA else self._beside)[key] = value
-        if not self.is_own(event):
-            self.lose_news(event.response)
+        if not self.is_native(event):
+            self.lose_update(event.response)
         return b""
 
     def write_part_start(self, event: PartStart) -> bytes:
         """Begin a part: one that was read here at once, words from elsewhere with the first of them."""
         part: Any = event.part
-        self._mine_part = self.is_own(part)
+        self._mine_part = self.is_native(part)
         if self._doubtful is not None and not self._mine_part and type(part) in _LAZY:
             self._late = event.key, _LAZY[type(part)]
             return b""
@@ -118,7 +118,7 @@ class Encoder(SequentialEncoder):
         return (ENCODERS if self._mine_part else TABLES["assistant"])[type(part)](part, self.ledger)
 
     def _announce(self, key: int, block: Any) -> None:
-        self.stand("choices", 0, "message", part=key)
+        self.set_path("choices", 0, "message", part=key)
         self._block, self._begun, self._told = block, False, 0
 
     def _begin(self) -> bytes:
@@ -135,10 +135,10 @@ class Encoder(SequentialEncoder):
         begin = self._begin()
         return begin + _DELTA % (self._index, encode_json(delta))
 
-    def write_words(self, event: WordsDelta) -> bytes:
+    def write_text_delta(self, event: AnyTextDelta) -> bytes:
         """Write words."""
         field, before = WORDS[type(event)], self._go_on()
-        return before + self._say({**self.left_at(event.opaque), "type": f"{field}_delta", field: event.text})
+        return before + self._say({**self.native_fields(event.opaque), "type": f"{field}_delta", field: event.text})
 
     def write_signature(self, event: SignatureDelta) -> bytes:
         """Write a signature of this wire; that of another binds nothing here."""
@@ -153,12 +153,12 @@ class Encoder(SequentialEncoder):
 
     def write_opaque(self, event: OpaqueDelta) -> bytes:
         """Say again what this wire said; elsewhere it is lost, if no part repeats it."""
-        body = self.left_at(event.opaque)
+        body = self.native_fields(event.opaque)
         if event.key is None:
-            self.lose_step(event)
+            self.lose_opaque_event(event)
             kind = body.get("type")
             if body and (type(kind) is not str or kind in _OF_BLOCKS):
-                self.stand()
+                self.set_path()
                 self.ledger.lose("opaque", "opaque", "it speaks of a block that is not there, or is no event")
                 return b""
             return _event(kind, body) if type(kind) is str else b""
@@ -183,7 +183,7 @@ class Encoder(SequentialEncoder):
     def write_call_start(self, event: CallStart) -> bytes:
         """Begin a call."""
         before = self._stop_doubtful()
-        self._mine_part = self.is_own(event)
+        self._mine_part = self.is_native(event)
         call = ToolCall(event.id, event.name, {}, event.index, opaque=event.opaque)
         self._announce(event.key, encode_call(call, self.ledger))
         self._waits = event.custom
@@ -212,7 +212,7 @@ class Encoder(SequentialEncoder):
             self.ledger.lose_opaque(call.opaque)
         text = "".join(self._pieces)
         if call.runs and self._pieces and not call.custom and not says_all(text, call):
-            return self.give_up(TOLD_OTHERWISE)
+            return self.fail(ARGUMENTS_CHANGED)
         if call.runs and (data or text.strip()):
             return data + self._stop()
         self._doubtful, self._runs = text, call.runs
@@ -237,7 +237,7 @@ class Encoder(SequentialEncoder):
 
     def write_choice_end(self, event: ChoiceEnd) -> bytes:
         """Keep why the answer ended until it is sure that nothing went wrong."""
-        self.stand("choices", 0)
+        self.set_path("choices", 0)
         choice = event.choice
         word = finish_word(choice, self.ledger, runs=not self._told_broken, told=self._told_broken)
         self._delta["stop_reason"] = word
@@ -247,17 +247,17 @@ class Encoder(SequentialEncoder):
         self.ledger.lose_opaque(choice.message.opaque)
         return b""
 
-    def has_said_end(self) -> bool:
+    def may_have_written_end(self) -> bool:
         """Say no: the reason of the end is said together with the end."""
         return False
 
-    def write_reply(self, body: Any) -> bytes:
+    def write_error_body(self, body: Any) -> bytes:
         """Write an error."""
         return write_event(encode_json(body), b"error")
 
     def write_ending(self, *, complete: bool) -> bytes:
         """Say why the answer ended and what it cost, if that is known."""
-        self.stand()
+        self.set_path()
         usage = encode_usage(self._usage or Usage(), self.ledger)
         ending = b""
         if complete or self._delta["stop_reason"] is not None:

@@ -28,7 +28,7 @@ from toolwire.encoding.finish import (
 )
 from toolwire.encoding.ledger import Ledger, copy_body, made_by, spelling_of, take
 from toolwire.encoding.quirks import PLAIN, Quirks
-from toolwire.streams.choices import as_they_stood, in_order, order_of
+from toolwire.streams.choices import apply_order, choice_order, restore_order
 from toolwire.types import Choice, Citation, Encoded, Message, Opaque, Response, Text, Usage
 from toolwire.types.answer import is_count
 from toolwire.types.spelling.gemini import GeminiChoiceSpelling, GeminiMessageSpelling, GeminiResponseSpelling
@@ -72,8 +72,8 @@ def decode_response(body: dict[str, Any]) -> Response:
     if type(entries) is list and entries and all(type(entry) is dict for entry in entries):
         del unparsed["candidates"]
         ids = MadeIds((entry.get("content") for entry in entries), body)
-        order = order_of(entries)
-        choices = in_order([decode_choice(entry, ids) for entry in entries], order)
+        order = choice_order(entries)
+        choices = apply_order([decode_choice(entry, ids) for entry in entries], order)
     elif type(feedback := unparsed.get("promptFeedback")) is dict:
         choices = _blocked(feedback)
     usage = take(unparsed, "usageMetadata", dict)
@@ -203,7 +203,7 @@ def encode_response(response: Response, quirks: Quirks = PLAIN, **settings: Any)
             candidates.append(encode_choice(choice, place, ledger))
     ledger.at = ()
     if candidates or (not response.choices and not made_by(response.opaque, DIALECT)):
-        body["candidates"] = as_they_stood(candidates, spelling.order)
+        body["candidates"] = restore_order(candidates, spelling.order)
     if response.usage is not None:
         body["usageMetadata"] = encode_usage(response.usage, ledger)
     if response.model is not None:

@@ -30,14 +30,14 @@ from toolwire.dialects.gemini.response import (
     read_finish,
 )
 from toolwire.encoding.request_fields import ABSENT
-from toolwire.streams import Speech, StreamDecoder, WireDecoder, repair
-from toolwire.streams.accumulation import WORDS
+from toolwire.streams import PartBuilder, StreamDecoder, WireDecoder, repair
+from toolwire.streams.accumulation import TEXT_DELTAS
 from toolwire.streams.call_judge import PartialCall
 from toolwire.streams.calls import index_of
-from toolwire.streams.choices import numbered, rank
-from toolwire.streams.merging import news_of
-from toolwire.streams.paths import ObjectSoFar
-from toolwire.streams.reading import LETTERS_OF_A_MEMBER
+from toolwire.streams.choices import number_choices, rank
+from toolwire.streams.merging import changed_fields
+from toolwire.streams.partial_object import PartialObject
+from toolwire.streams.reading import CHARACTERS_PER_MEMBER
 from toolwire.types import (
     Choice,
     ChoiceEnd,
@@ -75,7 +75,7 @@ VALUES: dict[str, tuple[type, ...]] = {
 _OF_PIECE = frozenset({"partialArgs", "willContinue"})
 
 
-class _CandidateReader(Speech):
+class _CandidateReader(PartBuilder):
     """One candidate as it arrives: its words, its calls, and what else was said of it.
 
     `said` holds the words of its texts as bytes, in which its sources have their places; the open text has those from
@@ -98,7 +98,7 @@ class _CandidateReader(Speech):
     sourced: bool = False
     sources: dict[str, int] = field(default_factory=dict)
 
-    def say(self, shell: Any, words: str, opaque: Opaque | None = None) -> None:
+    def add_text(self, shell: Any, words: str, opaque: Opaque | None = None) -> None:
         """Tell words of a part like this one, or of a new one."""
         if not words:
             self.empty = True
@@ -107,7 +107,7 @@ class _CandidateReader(Speech):
             self.open(shell)
         if type(shell) is Text:
             self.said += words.encode(errors="replace")
-        self._decoder.events.append(WORDS[type(shell)](self.key, words, opaque=opaque))
+        self._decoder.events.append(TEXT_DELTAS[type(shell)](self.key, words, opaque=opaque))
 
     def open(self, shell: Any) -> None:
         """Begin a part; an answer of one text that says nothing beside is one string."""
@@ -123,7 +123,7 @@ class _CandidateReader(Speech):
         super().close()
 
     def _cite(self) -> None:
-        self._decoder.strain(sum(self.sources.values()))
+        self._decoder.count_rescan(sum(self.sources.values()))
         words = self.said[self.begun :].decode()
         [citations] = citations_of(self.entry, [words], self.begun)
         self._decoder.events += [CitationDelta(self.key, citation) for citation in citations]
@@ -149,7 +149,7 @@ class _CandidateReader(Speech):
             new = _news(self.content, content) if self.content else content
             if new or self.content is None:
                 told["content"] = new
-                self._decoder.strain(LETTERS_OF_A_MEMBER * len(self.content or ()))
+                self._decoder.count_rescan(CHARACTERS_PER_MEMBER * len(self.content or ()))
                 self.content = {**(self.content or {}), **new}
         return told
 
@@ -159,7 +159,7 @@ class _CallInPieces(Struct):
 
     key: int
     start: ToolCall
-    pieces: ObjectSoFar
+    pieces: PartialObject
     call: PartialCall
     body: dict[str, Any] = {}
     inner: dict[str, Any] = {}
@@ -171,7 +171,7 @@ class _CallInPieces(Struct):
         for key, value in call.items():
             match CAMEL.get(key, key), value:
                 case "args", dict():
-                    self.pieces.told.update(value)
+                    self.pieces.root.update(value)
                 case "partialArgs", list():
                     for piece in value:
                         self._add_piece(piece)
@@ -195,7 +195,7 @@ class _CallInPieces(Struct):
         made = read_part({key: inner if key in _CALL else self.body[key] for key in self.body}, MadeIds(()))
         call = made if type(made) is ToolCall else replace(self.start, arguments=arguments)
         doubt = _UNENDED if self.pieces.open else _NO_CALL if call is not made else None
-        self.call.given, self.call.problem = arguments, self.damage or self.call.problem or doubt
+        self.call.value, self.call.problem = arguments, self.damage or self.call.problem or doubt
         return replace(call, id=self.start.id, index=self.start.index)
 
 
@@ -235,10 +235,10 @@ class Decoder(WireDecoder):
             first = self._read_beside(body, usage)
         if type(usage) is dict and usage != self._usage:
             self._usage = usage
-            self.strain(LETTERS_OF_A_MEMBER * len(self._counts))
+            self.count_rescan(CHARACTERS_PER_MEMBER * len(self._counts))
             self._counts = {**self._counts, **usage} if _TOTALS.isdisjoint(usage) else usage
             self.events.append(UsageDelta(first or decode_usage(self._counts)))
-        for entry in numbered(entries or []):
+        for entry in number_choices(entries or []):
             self._read_candidate(entry)
         if error is not None:
             self.fail(decode_error(None, {**body, "error": error}))
@@ -254,7 +254,7 @@ class Decoder(WireDecoder):
         if news := {
             key: value for key, value in _news(shell, body).items() if not (key in _NAMED_ONCE and shell.get(key))
         }:
-            self.strain(LETTERS_OF_A_MEMBER * len(shell))
+            self.count_rescan(CHARACTERS_PER_MEMBER * len(shell))
             self._shell = {**shell, **news}
             self.events.append(MessageDelta(self._read_shell()))
         return None
@@ -290,25 +290,25 @@ class Decoder(WireDecoder):
         if type(part) is dict:
             text, call = part.get("text"), part.get("functionCall", part.get("function_call"))
             if type(text) is str and len(part) == 1:
-                answer.say(TEXT, text)
+                answer.add_text(TEXT, text)
                 return
             if type(text) is str and len(part) == 2 and part.get("thought") is True:
-                answer.say(_THOUGHT, text)
+                answer.add_text(_THOUGHT, text)
                 return
             if type(call) is dict and self._read_piece_of_call(part, call, answer):
                 return
         made = self._build(part, answer)
         if type(made) is ToolCall:
             self._tell_call(made, answer)
-        elif type(made) not in WORDS:
+        elif type(made) not in TEXT_DELTAS:
             answer.add(made)
         elif not made.opaque.value and not (type(made) is Thinking and made.signature):
-            answer.say(replace(made, text=""), made.text)
+            answer.add_text(replace(made, text=""), made.text)
         else:
             shell = replace(made, text="")
             answer.open(shell)
             if made.text:
-                answer.say(shell, made.text)
+                answer.add_text(shell, made.text)
             if type(shell) is not Text or not made.text:
                 answer.close()
 
@@ -321,8 +321,8 @@ class Decoder(WireDecoder):
     def _tell_call(self, made: ToolCall, answer: _CandidateReader) -> None:
         """Emit a call that came whole."""
         call = self._open_call(made, answer)
-        call.comes_whole, call.given = True, made.plain_arguments
-        call.problem = self.damage() if made.plain_arguments else None
+        call.comes_whole, call.value = True, made.plain_arguments
+        call.problem = self.frame_problem() if made.plain_arguments else None
         self._close_call(call, made, answer)
 
     def _open_call(self, made: ToolCall, answer: _CandidateReader) -> PartialCall:
@@ -335,7 +335,7 @@ class Decoder(WireDecoder):
         return call
 
     def _close_call(self, call: PartialCall, made: ToolCall, answer: _CandidateReader, *, whole: bool = True) -> None:
-        judged = self.judge.close(call, made, whole=whole)
+        judged = self.judge.close(call, made, complete=whole)
         answer.called |= judged is None or judged.complete
         if judged is not None:
             self.end_whole_call(call.key, judged)  # type: ignore[arg-type]
@@ -356,8 +356,8 @@ class Decoder(WireDecoder):
             if type(start) is not ToolCall:
                 return False
             opened = self._open_call(start, answer)
-            answer.partial = partial = _CallInPieces(answer.key, start, ObjectSoFar(), opened)
-        partial.damage = partial.damage or self.damage()
+            answer.partial = partial = _CallInPieces(answer.key, start, PartialObject(), opened)
+        partial.damage = partial.damage or self.frame_problem()
         partial.add(part, call)
         if partial.damage is None:
             step = Opaque(DIALECT, part)
@@ -373,7 +373,7 @@ class Decoder(WireDecoder):
         if partial is not None:
             self._close_call(partial.call, partial.build(), answer, whole=False)
 
-    def settle(self, reason: str | None) -> None:
+    def end_choices(self, reason: str | None) -> None:
         """End what is open, and every answer; one that the wire did not end is incomplete."""
         if self._shell is None:
             return
@@ -423,7 +423,7 @@ def _end(answer: _CandidateReader, reason: str | None) -> Choice:
 
 def _news(before: dict[str, Any], body: dict[str, Any]) -> dict[str, Any]:
     """Give what is said otherwise than before; null says nothing new."""
-    return {key: new for key, new in news_of(before, body).items() if new is not None or key not in before}
+    return {key: new for key, new in changed_fields(before, body).items() if new is not None or key not in before}
 
 
 def decode_stream() -> StreamDecoder:

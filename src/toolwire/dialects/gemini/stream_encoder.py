@@ -22,7 +22,7 @@ from toolwire.dialects.gemini.parts import WIRE, Conversation
 from toolwire.dialects.gemini.response import FINISH_REASONS, encode_choice, encode_response, encode_usage, is_blocked
 from toolwire.encoding.ledger import spelling_of
 from toolwire.encoding.quirks import PLAIN, Quirks
-from toolwire.streams import SequentialEncoder, StreamEncoder, WordsDelta, encode_json
+from toolwire.streams import AnyTextDelta, SequentialEncoder, StreamEncoder, encode_json
 from toolwire.streams.choices import rank
 from toolwire.types import (
     CallEnd,
@@ -94,7 +94,7 @@ class _CandidateWriter(Struct, eq=False):
 class Encoder(SequentialEncoder):
     """Writes chunks. `_unsaid` and `_counted`: the next one has news beside its parts, or new counts."""
 
-    one_answer = False
+    one_choice = False
     wire = WIRE
     encode_response: Callable[[Response, Quirks], Encoded] = staticmethod(encode_response)
     encode_error: Callable[[Error], ErrorReply] = staticmethod(encode_error)
@@ -119,7 +119,7 @@ class Encoder(SequentialEncoder):
 
     def write_message_start(self, event: MessageStart) -> bytes:
         """Keep what every chunk says."""
-        self._mine = self.is_own(event.response)
+        self._is_native = self.is_native(event.response)
         return self._keep_shell(event.response)
 
     def write_message_delta(self, event: MessageDelta) -> bytes:
@@ -128,7 +128,7 @@ class Encoder(SequentialEncoder):
 
     def _keep_shell(self, response: Response) -> bytes:
         body = self.encode_shell(replace(response, usage=None))
-        odd = _OF_CHUNK.intersection(body) if self._mine else ()
+        odd = _OF_CHUNK.intersection(body) if self._is_native else ()
         shell = {key: body[key] for key in body if key not in _OF_CHUNK}
         self._tail = (b"," if shell else b"") + encode_json(shell)[1:]
         spelled = _COUNTS[_COUNTS[1] in spelling_of(response.opaque, GeminiResponseSpelling).snake_keys]
@@ -144,7 +144,9 @@ class Encoder(SequentialEncoder):
     def _candidate(self, choice: int) -> _CandidateWriter:
         known = self._candidates.get(choice)
         if known is None:
-            usual = _CandidateWriter({}, {}) if self._mine else _CandidateWriter({"role": "model"}, {"index": choice})
+            usual = (
+                _CandidateWriter({}, {}) if self._is_native else _CandidateWriter({"role": "model"}, {"index": choice})
+            )
             known = self._candidates[choice] = usual
             heappush(self._unwritten, choice)
         return known
@@ -165,7 +167,7 @@ class Encoder(SequentialEncoder):
 
     def _write_counts(self) -> bytes:
         self._counted = False
-        self.stand()
+        self.set_path()
         counts = encode_json(encode_usage(self._usage, self.ledger))  # type: ignore[arg-type]
         return self._counts + counts
 
@@ -183,7 +185,7 @@ class Encoder(SequentialEncoder):
     def write_part_start(self, event: PartStart) -> bytes:
         """Begin a part: words that bring nothing but themselves can go out as they come."""
         part: Any = event.part
-        mine = self.is_own(part)
+        mine = self.is_native(part)
         self._begun += 1
         self._parts[event.key] = written = _WrittenPart(event.key, event.choice, part, mine, self._begun)
         self._worded.pop(event.key, None)
@@ -197,10 +199,10 @@ class Encoder(SequentialEncoder):
         return b""
 
     def _stand(self, written: _WrittenPart) -> None:
-        self.stand("choices", written.choice, "message", part=written.key)
+        self.set_path("choices", written.choice, "message", part=written.key)
         self.ledger.own = written.mine
 
-    def write_words(self, event: WordsDelta) -> bytes:
+    def write_text_delta(self, event: AnyTextDelta) -> bytes:
         """Write words."""
         part = self._parts.get(event.key)
         if part is None or not event.text:
@@ -245,7 +247,7 @@ class Encoder(SequentialEncoder):
 
     def write_call_start(self, event: CallStart) -> bytes:
         """Begin a call; it is said when it is whole."""
-        self._parts[event.key] = _WrittenPart(event.key, event.choice, None, mine=self.is_own(event))
+        self._parts[event.key] = _WrittenPart(event.key, event.choice, None, mine=self.is_native(event))
         return b""
 
     def write_call_end(self, event: CallEnd) -> bytes:
@@ -264,8 +266,8 @@ class Encoder(SequentialEncoder):
 
     def write_opaque(self, event: OpaqueDelta) -> bytes:
         """Say again what this wire said: a piece of a call at once, all else with the next chunk."""
-        if not self.is_own(event):
-            self.lose_step(event)
+        if not self.is_native(event):
+            self.lose_opaque_event(event)
             return b""
         value: Any = event.opaque.value  # type: ignore[union-attr]
         if event.key is not None:
@@ -299,7 +301,7 @@ class Encoder(SequentialEncoder):
         if is_blocked(choice):
             self._blocked = True
             return b""
-        mine = self.is_own(choice)
+        mine = self.is_native(choice)
         raw, reason = choice.raw_finish_reason, choice.finish_reason
         if mine and (reason == "error" or (reason == "incomplete" and not raw)):
             known: Any = FINISH_REASONS.get(raw, "unknown") if raw else None
@@ -310,13 +312,13 @@ class Encoder(SequentialEncoder):
         self._endings.append((place, choice, entry))
         return b""
 
-    def write_silent(self) -> bytes:
+    def write_unstarted_choices(self) -> bytes:
         """Begin the answers that have ended and said nothing, if others have spoken."""
         silent = {place for place, _, _ in self._endings} - self._candidates.keys() if self._candidates else ()
         entries = [self._candidate(place).write([]) for place in sorted(silent, key=rank)]
         return self._chunk(entries, counted=False) if entries else b""
 
-    def write_reply(self, body: Any) -> bytes:
+    def write_error_body(self, body: Any) -> bytes:
         """Write an error: of a list of one there is but one in an array."""
         if self._array is None:
             return self._frame(encode_json(body))
@@ -334,12 +336,12 @@ class Encoder(SequentialEncoder):
             candidate = self._candidate(place)
             written = candidate.said
             left = {key: entry[key] for key in entry if key not in written or written[key] != entry[key]}
-            if complete and not self._mine and choice.finish_reason is None:
+            if complete and not self._is_native and choice.finish_reason is None:
                 left["finishReason"] = _ENDED  # a stream of this wire ends with a reason, or is not whole
             new = not candidate.written or not _OF_ENTRY.issuperset(left)
             if complete or new or choice.raw_finish_reason is not None:
                 entries.append(left)
-        if complete and not (self._mine or self._endings or self._blocked):
+        if complete and not (self._is_native or self._endings or self._blocked):
             entries = [{"content": {"role": "model", "parts": [{"text": ""}]}, "finishReason": _ENDED, "index": 0}]
         if not (complete or entries or self._unsaid or self._counted):
             return b""

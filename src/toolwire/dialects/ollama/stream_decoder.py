@@ -19,11 +19,11 @@ from toolwire.dialects.ollama.error import decode_error
 from toolwire.dialects.ollama.parts import WIRE, take_images
 from toolwire.dialects.ollama.response import COUNTS, decode_response, read_finish
 from toolwire.encoding.request_fields import ABSENT
-from toolwire.streams import Speech, StreamDecoder, WireDecoder
-from toolwire.streams.accumulation import WORDS
+from toolwire.streams import PartBuilder, StreamDecoder, WireDecoder
+from toolwire.streams.accumulation import TEXT_DELTAS
 from toolwire.streams.call_judge import PartialCall
-from toolwire.streams.merging import join_pieces, news_of
-from toolwire.streams.reading import LETTERS_OF_A_MEMBER
+from toolwire.streams.merging import changed_fields, merge_fields
+from toolwire.streams.reading import CHARACTERS_PER_MEMBER
 from toolwire.types import (
     Choice,
     ChoiceEnd,
@@ -66,7 +66,7 @@ class Decoder(WireDecoder):
         self._around: dict[str, Any] | None = None
         self._message: dict[str, Any] = {}
         self._said: dict[str, bool] = {}
-        self._speech = Speech(self)
+        self._speech = PartBuilder(self)
         self._told: Response | None = None
         self._began: Any = None
         self._time: Any = None
@@ -98,7 +98,7 @@ class Decoder(WireDecoder):
         """Read what stands beside the message: the shell of the answer, or news of it."""
         self._beside, before = body, self._top
         beside = {key: body[key] for key in body if key != "error" and not (key == "done" and not body[key])}
-        self.strain(LETTERS_OF_A_MEMBER * len(before or ()))
+        self.count_rescan(CHARACTERS_PER_MEMBER * len(before or ()))
         self._top = {**(before or {}), **beside}
         if before is None:
             self._began = self._time
@@ -106,7 +106,7 @@ class Decoder(WireDecoder):
             self._told = decode_response(known)
             self.events.append(MessageStart(self._told))
         elif body.get("done") is not True:
-            news = news_of(before, beside)
+            news = changed_fields(before, beside)
             self._tell_step({key: news[key] for key in news if key not in _OF_END})
 
     def _dated(self) -> dict[str, Any]:
@@ -116,7 +116,7 @@ class Decoder(WireDecoder):
 
     def _join(self, pieces: Any) -> None:
         """Join what each line has for its own words: a response has all of it."""
-        join_pieces(self._top, {JOINED: pieces})  # type: ignore[arg-type]  # what stands beside was read before
+        merge_fields(self._top, {JOINED: pieces})  # type: ignore[arg-type]  # what stands beside was read before
         self._tell_step({JOINED: pieces})
 
     def _tell_step(self, news: dict[str, Any], spelling: OllamaLineSpelling | None = None) -> None:
@@ -128,7 +128,7 @@ class Decoder(WireDecoder):
         shell, words = (TEXT, content) if thinking is ABSENT else (_THOUGHT, thinking)
         alone = thinking is ABSENT or content is ABSENT or (content == "" and "content" in self._said)
         if alone and self._speech.part is shell and message == self._around and type(words) is str and words:
-            self.events.append(WORDS[type(shell)](self._speech.key, words))
+            self.events.append(TEXT_DELTAS[type(shell)](self._speech.key, words))
             return
         for key, value in (("thinking", thinking), ("content", content)):
             if type(value) is not str and value is not ABSENT:
@@ -145,7 +145,7 @@ class Decoder(WireDecoder):
             if type(words) is str:
                 self._said[key] = self._said.get(key, False) or words != ""
                 if words:
-                    self._speech.say(shell, words)
+                    self._speech.add_text(shell, words)
         for image in images:
             self._said["images"] = True
             self._speech.add(image)
@@ -155,7 +155,7 @@ class Decoder(WireDecoder):
     def _read_around(self, message: dict[str, Any], content: Any) -> None:
         """Read what a message says beside its words and calls: who speaks, first of all."""
         first, self._around = self._around is None, message
-        news = news_of(self._message, message)
+        news = changed_fields(self._message, message)
         self._message.update(news)
         spelling = None
         if first:
@@ -179,15 +179,15 @@ class Decoder(WireDecoder):
         if type(call) is not ToolCall:
             self._speech.add(call)
             return
-        partial = PartialCall(call.id, call.name, call.index, comes_whole=True, given=call.plain_arguments)
-        partial.problem = self.damage() if call.plain_arguments or self.damaged else None
+        partial = PartialCall(call.id, call.name, call.index, comes_whole=True, value=call.plain_arguments)
+        partial.problem = self.frame_problem() if call.plain_arguments or self.damaged else None
         self.judge.opened(partial)
         self._speech.close()
         key = self.new_key()
         self.start_call(key, call)
         self.end_whole_call(key, self.judge.close(partial, call) or call)
 
-    def settle(self, reason: str | None) -> None:
+    def end_choices(self, reason: str | None) -> None:
         """End what is open, and tell what the last line, or what came of one, says of the answer."""
         if self._top is None:
             return

@@ -22,7 +22,7 @@ from toolwire.dialects.ollama.response import COUNTS, encode_body, read_finish
 from toolwire.dialects.ollama.stream_decoder import JOINED, LINE
 from toolwire.encoding.ledger import spelling_of
 from toolwire.encoding.quirks import PLAIN, Quirks
-from toolwire.streams import SequentialEncoder, StreamEncoder, WordsDelta, encode_json
+from toolwire.streams import AnyTextDelta, SequentialEncoder, StreamEncoder, encode_json
 from toolwire.types import (
     CallEnd,
     CallStart,
@@ -71,7 +71,7 @@ class Encoder(SequentialEncoder):
 
     def write_message_start(self, event: MessageStart) -> bytes:
         """Keep what every line says."""
-        self._mine = self.is_own(event.response)
+        self._is_native = self.is_native(event.response)
         return self._keep_shell(event.response)
 
     def write_message_delta(self, event: MessageDelta) -> bytes:
@@ -83,7 +83,7 @@ class Encoder(SequentialEncoder):
     def _keep_shell(self, response: Response) -> bytes:
         self._response = response
         self._usage = response.usage or self._usage
-        self.stand()
+        self.set_path()
         body = encode_body(replace(response, usage=None), self.ledger)
         self._shell = {key: value for key, value in body.items() if key not in _OF_LAST}
         return b""
@@ -98,16 +98,16 @@ class Encoder(SequentialEncoder):
         """Begin a part."""
         part: Any = event.part
         self._part, self._glue = part, ""
-        self._mine_part = self.ledger.own = self.is_own(part)
+        self._mine_part = self.ledger.own = self.is_native(part)
         key = _KEYS.get(type(part), "")
         if key in self._kinds and not self._mine_part:
-            self.stand("choices", 0, "message")
+            self.set_path("choices", 0, "message")
             concept, self._glue = ("thinking", "\n") if key == "thinking" else ("parts", "")
             self.ledger.lose("content", concept, f"{DIALECT} has one string for them", "merged")
         self._kinds.add(key)
         return b""
 
-    def write_words(self, event: WordsDelta) -> bytes:
+    def write_text_delta(self, event: AnyTextDelta) -> bytes:
         """Write words."""
         key = _KEYS.get(type(self._part))
         if key is None or not event.text:
@@ -119,7 +119,7 @@ class Encoder(SequentialEncoder):
     def write_part_end(self, event: PartEnd) -> bytes:
         """Write a part that came whole; of words that went out, lose what could not be said."""
         part: Any = event.part
-        self.stand("choices", 0, "message", part=event.key)
+        self.set_path("choices", 0, "message", part=event.key)
         self.ledger.own = self._mine_part
         if type(part) is Opaque and self._mine_part:
             return self._say_call(part.value) if type(part.spelling) is OllamaCallSpelling else b""
@@ -132,12 +132,12 @@ class Encoder(SequentialEncoder):
 
     def write_call_start(self, event: CallStart) -> bytes:
         """Begin a call; it is said when it is whole."""
-        self._mine_part = self.is_own(event)
+        self._mine_part = self.is_native(event)
         return b""
 
     def write_call_end(self, event: CallEnd) -> bytes:
         """Write a call that is whole."""
-        self.stand("choices", 0, "message", part=event.key)
+        self.set_path("choices", 0, "message", part=event.key)
         self.ledger.own = self._mine_part
         entry = None
         if event.call.runs or (event.call.complete and self._mine_part):
@@ -152,8 +152,8 @@ class Encoder(SequentialEncoder):
 
     def write_opaque(self, event: OpaqueDelta) -> bytes:
         """Say again what this wire said, with the next line."""
-        if not self.is_own(event):
-            self.lose_step(event)
+        if not self.is_native(event):
+            self.lose_opaque_event(event)
             return b""
         news: dict[str, Any] = dict(event.opaque.value)  # type: ignore[union-attr]
         message = spelling_of(event.opaque, OllamaLineSpelling).message
@@ -163,7 +163,7 @@ class Encoder(SequentialEncoder):
         self._unsaid = True
         return b""
 
-    def write_reply(self, body: Any) -> bytes:
+    def write_error_body(self, body: Any) -> bytes:
         """Write an error."""
         return _write_line(body)
 
@@ -171,9 +171,9 @@ class Encoder(SequentialEncoder):
         """Write the last line; of an answer that did not end, what no line has said."""
         choice = self._choice
         raw = None if choice is None else choice.raw_finish_reason
-        if choice is not None and self._mine and choice.finish_reason in {"error", "incomplete"}:
+        if choice is not None and self._is_native and choice.finish_reason in {"error", "incomplete"}:
             choice = replace(choice, finish_reason=read_finish(raw, called=False))
-        self.stand()
+        self.set_path()
         choices = [] if choice is None else [choice]
         whole = replace(self._response, choices=choices, usage=self._usage)
         body = encode_body(whole, self.ledger, called=self._calls > 0)

@@ -18,7 +18,7 @@ from toolwire.encoding.parts import (
     write_file_data,
 )
 from toolwire.encoding.traits import WireTraits
-from toolwire.streams.merging import add_texts, join_texts
+from toolwire.streams.merging import collect_texts, join_texts
 from toolwire.types import Audio, Citation, Document, Image, Opaque, Part, Refusal, Text, Thinking
 from toolwire.types.spelling.openai_chat import ChatMediumSpelling, ChatRefusalSpelling, ChatThinkingSpelling
 from toolwire.wire.names import WORDS, Grammar
@@ -314,7 +314,7 @@ class Details:
             if type(last) is not dict or not _goes_on(last, piece):
                 last = {}
                 self._entries.append(last)
-            add_texts(last, piece, _DETAIL_TEXTS)
+            collect_texts(last, piece, _DETAIL_TEXTS)
 
     def take(self) -> list[Any]:
         """Give what has arrived, its texts joined, and begin anew."""

@@ -21,7 +21,7 @@ from toolwire.encoding.finish import (
 )
 from toolwire.encoding.ledger import Ledger, copy_body, made_by, spelling_of, take, take_constants
 from toolwire.encoding.quirks import PLAIN, Quirks
-from toolwire.streams.choices import as_they_stood, in_order, order_of
+from toolwire.streams.choices import apply_order, choice_order, restore_order
 from toolwire.types import Choice, Encoded, Response, ToolCall
 from toolwire.types.spelling.openai_chat import ChatChoiceSpelling, ChatResponseSpelling
 from toolwire.wire.names import fingerprint, number_of
@@ -62,8 +62,8 @@ def decode_response(body: dict[str, Any]) -> Response:
     if type(entries) is list and entries and all([_is_choice(entry) for entry in entries]):  # noqa: C419 - faster
         del unparsed["choices"]
         place = number_of(body.get("id"))
-        order = order_of(entries)
-        choices = in_order([_decode_choice(entry, place) for entry in entries], order)
+        order = choice_order(entries)
+        choices = apply_order([_decode_choice(entry, place) for entry in entries], order)
     return decode_shell(unparsed, choices, ChatResponseSpelling(constants=constants, order=order))
 
 
@@ -130,7 +130,7 @@ def encode_response(response: Response, quirks: Quirks = PLAIN, **settings: Any)
             ledger.lose("created", "created", f"{DIALECT} counts whole seconds", "approximated")
     if response.choices or not is_native:
         written = [_encode_choice(choice, place, ledger) for place, choice in enumerate(response.choices)]
-        body["choices"] = as_they_stood(written, spelling_of(opaque, ChatResponseSpelling).order)
+        body["choices"] = restore_order(written, spelling_of(opaque, ChatResponseSpelling).order)
     ledger.at = ()
     if response.usage is not None:
         body["usage"] = COUNTS.encode(response.usage, ledger)

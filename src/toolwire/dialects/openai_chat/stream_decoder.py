@@ -28,14 +28,14 @@ from toolwire.dialects.openai_chat.response import COUNTS, FINISH_REASONS, decod
 from toolwire.encoding.finish import CUT
 from toolwire.encoding.ledger import spelling_of
 from toolwire.encoding.request_fields import ABSENT
-from toolwire.streams import Speech, StreamDecoder, WireDecoder
-from toolwire.streams.accumulation import cite
+from toolwire.streams import PartBuilder, StreamDecoder, WireDecoder
+from toolwire.streams.accumulation import add_citation
 from toolwire.streams.call_judge import CallJudge, PartialCall, Reason
 from toolwire.streams.calls import CallAssembler, index_of
-from toolwire.streams.choices import numbered, rank
-from toolwire.streams.merging import add_texts, join_pieces, join_texts, news_of
-from toolwire.streams.pending_calls import UntoldCalls
-from toolwire.streams.reading import LETTERS_OF_A_MEMBER
+from toolwire.streams.choices import number_choices, rank
+from toolwire.streams.merging import changed_fields, collect_texts, join_texts, merge_fields
+from toolwire.streams.pending_calls import PendingCalls
+from toolwire.streams.reading import CHARACTERS_PER_MEMBER
 from toolwire.types import (
     CallDelta,
     CallEnd,
@@ -78,7 +78,7 @@ _LETTERS_OF_A_CALL = 500
 _HOLDERS = frozenset({"function", "custom", "function_call"})
 
 
-class _ChoiceReader(Speech):
+class _ChoiceReader(PartBuilder):
     """One choice as it arrives: its words, its calls, and what else was said of it."""
 
     calls: CallAssembler = field(default_factory=lambda: CallAssembler(CallJudge()))
@@ -86,10 +86,10 @@ class _ChoiceReader(Speech):
     audio: dict[str, Any] = field(default_factory=dict)
     content: Any = ABSENT
     spoken: int = 0
-    waiting: UntoldCalls = field(default_factory=UntoldCalls)
+    waiting: PendingCalls = field(default_factory=PendingCalls)
     called: bool = False
     broken: bool = False
-    cited: bool = False
+    has_own_citations: bool = False
     refused: bool = False
     finish_word: str | None = None
     rest: dict[str, Any] = field(default_factory=dict)
@@ -100,7 +100,7 @@ class _ChoiceReader(Speech):
         """Begin a part; an answer of one text without notes is one string on this wire."""
         self.spoken += 1 if type(shell) is Text and shell.opaque is None else 2
         super().open(shell)
-        self.cited = False
+        self.has_own_citations = False
 
     def close(self) -> None:
         """End the part that is open; details of reasoning are whole with it."""
@@ -131,11 +131,11 @@ class Decoder(WireDecoder):
         if body != self._beside:
             error = _take_error(body, alone=not choices and (name == b"error" or body.get("object") == "error"))
             if self._shell is None and _is_whole(choices):
-                self.replay(decode_response({**body, "choices": choices, "usage": usage}))
+                self.emit_response(decode_response({**body, "choices": choices, "usage": usage}))
                 return
             if error is None or choices:
                 self._read_beside(body, usage)
-        for entry in numbered(choices) if type(choices) is list else [choices] if choices else ():
+        for entry in number_choices(choices) if type(choices) is list else [choices] if choices else ():
             if type(entry) is dict:
                 self._read_choice(entry)
             elif entry is not None:
@@ -154,7 +154,7 @@ class Decoder(WireDecoder):
     def _read_usage(self, usage: dict[str, Any]) -> None:
         """Read counts, wherever in a chunk they stand; a count that is not said again stays as it was."""
         said = {key: usage[key] for key in usage if usage[key] is not None}
-        self.strain(LETTERS_OF_A_MEMBER * len(self._usage))
+        self.count_rescan(CHARACTERS_PER_MEMBER * len(self._usage))
         self._usage = usage if COUNTS.are_all_in(said) else {**usage, **self._usage, **said}
         self.events.append(UsageDelta(COUNTS.decode(self._usage, DIALECT)))
 
@@ -165,13 +165,13 @@ class Decoder(WireDecoder):
             self._shell = body
             self.events.append(MessageStart(_read_shell({**body, "usage": usage} if type(usage) is dict else body)))
             return
-        news = news_of(shell, body)
+        news = changed_fields(shell, body)
         news = {key: news[key] for key in news if not (key in _NAMED_ONCE and shell.get(key))}
         match news.get("x_groq"):  # Groq, where nobody asked for counts (recorded streams, 2024-2026)
             case {"usage": dict(counts)}:
                 self._read_usage(counts)
         if news:
-            self.strain(LETTERS_OF_A_MEMBER * len(shell))
+            self.count_rescan(CHARACTERS_PER_MEMBER * len(shell))
             self._shell = {**shell, **news}
             self.events.append(MessageDelta(_read_shell(self._shell), opaque=Opaque(DIALECT, news)))
 
@@ -200,7 +200,7 @@ class Decoder(WireDecoder):
         if type(left.get("usage")) is dict:  # Moonshot (platform.kimi.ai/docs/api/chat, 2026-08-26)
             self._read_usage(left.pop("usage"))
         if left:
-            join_pieces(answer.left, left)
+            merge_fields(answer.left, left)
         ended = type(word) is str and word != ""
         step = {} if ended else left
         if delta or step:
@@ -242,9 +242,9 @@ class Decoder(WireDecoder):
             unknown.pop(spoken, None)
         for key, value in unknown.items():
             if key == "audio" and type(value) is dict:
-                add_texts(answer.audio, value, AUDIO_TEXTS)
+                collect_texts(answer.audio, value, AUDIO_TEXTS)
             elif key != "reasoning_details" and not (key in REASONING_KEYS and value == ""):
-                join_pieces(answer.rest, {key: value})
+                merge_fields(answer.rest, {key: value})
         if answer.content is ABSENT and "content" in delta and not delta["content"]:
             unknown["content"] = answer.content = delta["content"]
         return unknown
@@ -267,31 +267,31 @@ class Decoder(WireDecoder):
             spelling = ChatThinkingSpelling(key=key or "reasoning_details")
             answer.open(Thinking("", opaque=WIRE.mark({}, spelling)))
         answer.details.add(news)
-        answer.say(answer.part, words, self._take_step())
+        answer.add_text(answer.part, words, self._take_step())
 
     def _read_words(self, delta: dict[str, Any], answer: _ChoiceReader) -> None:
         content, refusal, notes = delta.get("content"), delta.get("refusal"), delta.get("annotations")
         if type(content) is str and content:
             answer.content = ""
-            answer.say(Text(""), content, self._take_step())
+            answer.add_text(Text(""), content, self._take_step())
         elif content:
             for block in content if type(content) is list else [content]:
                 self._read_block(block, answer)
         for note in notes if type(notes) is list else [notes] if notes else ():
             citation = decode_citation(_without_nulls(note, frozenset({"index"})) if type(note) is dict else note)
             if citation is not None and not answer.calls.calls:
-                answer.say(Text(""), "")
+                answer.add_text(Text(""), "")
             if citation is None or type(answer.part) is not Text:
                 answer.rest.setdefault("annotations", []).append(note)
                 step = Opaque(DIALECT, {"delta": {"annotations": [note]}})
                 self.events.append(OpaqueDelta(None, answer.choice, repeated=True, opaque=step))
                 continue
             answer.spoken += 1
-            cite(answer, citation)
+            add_citation(answer, citation)
             self.events.append(CitationDelta(answer.key, citation, opaque=self._take_step()))
         if type(refusal) is str and refusal:
             answer.refused = True
-            answer.say(_REFUSED, refusal, self._take_step())
+            answer.add_text(_REFUSED, refusal, self._take_step())
         elif refusal:
             self._keep_odd({"delta": {"refusal": refusal}}, answer.choice)
 
@@ -301,10 +301,10 @@ class Decoder(WireDecoder):
         if type(part) is Thinking:
             opaque = WIRE.mark(part.opaque.value, ChatThinkingSpelling(key="content"))  # type: ignore[union-attr]
             shell = replace(part, text="", opaque=opaque)
-            answer.say(shell, part.text, self._take_step())
+            answer.add_text(shell, part.text, self._take_step())
             answer.part = shell
         elif type(part) is Text:
-            answer.say(replace(part, text=""), part.text, self._take_step())
+            answer.add_text(replace(part, text=""), part.text, self._take_step())
         else:
             answer.add(part)
 
@@ -334,10 +334,10 @@ class Decoder(WireDecoder):
             self._go_to(call, answer)
         if type(text) is str:
             del inner[field]
-        elif text is None and call.given is not None:
+        elif text is None and call.value is not None:
             inner.pop(field, None)
         elif text is not None:
-            call.add_given(text, Reason.TWICE if type(text) is dict and self.repeats_a_key() else None)
+            call.add_value(text, Reason.TWICE if type(text) is dict and self.repeats_a_key() else None)
         call.name, call.free_text = call.name or name or "", call.free_text or key == "custom"
         answer.waiting.note(call)
         if entry or inner or key not in call.entry:
@@ -357,7 +357,7 @@ class Decoder(WireDecoder):
         self.done = False
         answer.close()
         self._begin_calls(answer)
-        odd = answer.waiting.has_odd
+        odd = answer.waiting.has_incomplete
         answer.waiting.add(call)
         before = answer.calls.calls[-2:][0]
         doubt = self.judge.waits(before) or (odd and not self.judge.refuses(before))
@@ -369,7 +369,7 @@ class Decoder(WireDecoder):
         if call.closed:
             self.judge.late(call, fragment)
             return
-        if call.given:
+        if call.value:
             call.problem = call.problem or Reason.TWO_TEXTS
         if call.key is None and call.name:
             self._begin_calls(answer, call)
@@ -379,13 +379,13 @@ class Decoder(WireDecoder):
 
     def _begin_calls(self, answer: _ChoiceReader, last: PartialCall | None = None) -> None:
         """Tell the calls that have a name, in their order, at most to the last."""
-        for call in answer.waiting.named(last):
+        for call in answer.waiting.take_named(last):
             self._start_call(call, answer)
 
     def _start_call(self, call: PartialCall, answer: _ChoiceReader) -> None:
         """Tell that a call begins; it is read as it would be if nothing of its text were to come."""
         call.key = self.new_key()
-        answer.waiting.started(call)
+        answer.waiting.remove(call)
         answer.spoken += 2
         start = CallStart(call.key, call.id, call.name, call.index, choice=answer.choice, opaque=WIRE.plain)
         if not _is_plain(call):
@@ -440,7 +440,7 @@ class Decoder(WireDecoder):
         if not unclosed:
             return
         self._begin_calls(answer)
-        self.strain(_LETTERS_OF_A_CALL * (len(answer.calls.calls) + len(self.judge.by_position)))
+        self.count_rescan(_LETTERS_OF_A_CALL * (len(answer.calls.calls) + len(self.judge.by_position)))
         answer.calls.report()
         self.judge.check_matches(answer.calls.last if reason in CUT else ())
         for call in unclosed:
@@ -463,7 +463,7 @@ class Decoder(WireDecoder):
         ]
         return [call for answer in ended for call in answer.calls.last]
 
-    def settle(self, reason: str | None) -> None:
+    def end_choices(self, reason: str | None) -> None:
         """End what is open, and every answer; an answer that nothing ended is incomplete.
 
         Where the wire said that all is over, and not why, an answer of which nothing is half has ended well.

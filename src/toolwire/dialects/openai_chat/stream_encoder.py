@@ -27,8 +27,8 @@ from toolwire.dialects.openai_chat.response import (
 from toolwire.encoding.finish import CUT, reads_as_whole, says_all
 from toolwire.encoding.ledger import spelling_of
 from toolwire.encoding.quirks import PLAIN, Quirks
-from toolwire.streams import CUT_FREE_TEXT, DONE, TOLD_OTHERWISE, StreamEncoder, WordsDelta, encode_json
-from toolwire.streams.turns import CallTurns
+from toolwire.streams import ARGUMENTS_CHANGED, CUT_FREE_TEXT, DONE, AnyTextDelta, StreamEncoder, encode_json
+from toolwire.streams.call_sequencer import CallSequencer
 from toolwire.types import (
     Audio,
     CallDelta,
@@ -102,15 +102,15 @@ class Encoder(StreamEncoder):
         self._looked_at: dict[int, tuple[Any, int]] = {}
         self._said: set[tuple[int, str]] = set()
         self._endings: dict[int, bytes] = {}
-        self._turns = CallTurns()
+        self._turns = CallSequencer()
         self._unmarked: dict[int, str] = {}
         self._ids: Counter[str | None] = Counter()
 
     def feed(self, event: Event) -> bytes:
         """Return the bytes that can be said after this event; a foreign call waits until the one before has ended."""
         kind = type(event)
-        if kind in _OF_CALLS and not self._mine:
-            return b"".join(map(super().feed, self._turns.take(event)))
+        if kind in _OF_CALLS and not self._is_native:
+            return b"".join(map(super().feed, self._turns.feed(event)))
         if kind is MessageEnd or kind is ErrorEnd:
             return b"".join(map(super().feed, [*self._turns.flush(), event]))
         return super().feed(event)
@@ -121,7 +121,7 @@ class Encoder(StreamEncoder):
             self._spoken.add(choice)
             delta = {"role": "assistant", **delta}
         entry = {"index": choice, "delta": delta, "finish_reason": word}
-        for key, value in self.left_at(opaque).items():
+        for key, value in self.native_fields(opaque).items():
             if key == "delta":
                 self._said.update((choice, inner) for inner in value)
                 entry["delta"] = {**value, **delta}
@@ -132,13 +132,13 @@ class Encoder(StreamEncoder):
 
     def _unsaid(self, choice: int, opaque: Opaque | None) -> dict[str, Any]:
         """Give what this wire said of a value and no step has said: a response has no steps."""
-        left = self.left_at(opaque)
+        left = self.native_fields(opaque)
         return {key: left[key] for key in left if left[key] is not None and (choice, key) not in self._said}
 
     def write_message_start(self, event: MessageStart) -> bytes:
         """Prepare what every chunk says."""
-        self._mine, self._usage = self.is_own(event.response), event.response.usage
-        if not self._mine:
+        self._is_native, self._usage = self.is_native(event.response), event.response.usage
+        if not self._is_native:
             self.ledger.quirks = showing(self.ledger.quirks)
         shell = self.encode_shell(event.response)
         shell.pop("choices", None)
@@ -154,9 +154,9 @@ class Encoder(StreamEncoder):
 
     def write_message_delta(self, event: MessageDelta) -> bytes:
         """Say news of the answer with the next chunk."""
-        if self.is_own(event):
-            return self._prepare({**self._shell, **self.left_at(event.opaque)})
-        self.lose_news(event.response)
+        if self.is_native(event):
+            return self._prepare({**self._shell, **self.native_fields(event.opaque)})
+        self.lose_update(event.response)
         return b""
 
     def write_part_start(self, event: PartStart) -> bytes:
@@ -171,12 +171,12 @@ class Encoder(StreamEncoder):
             spelling = spelling_of(part.opaque, ChatThinkingSpelling)
             key = quirks.reasoning_key or spelling.key or "reasoning_content"
         self._open[event.key] = written = _Written(event.key, event.choice, key)
-        written.in_blocks = key == "content" and type(part) in (Text, Thinking) and self.is_own(part)
+        written.in_blocks = key == "content" and type(part) in (Text, Thinking) and self.is_native(part)
         if event.choice in self._spoken or type(part) is not Text or written.in_blocks:
             return b""
         return self._chunk(event.choice, {"content": ""}, None)
 
-    def write_words(self, event: WordsDelta) -> bytes:
+    def write_text_delta(self, event: AnyTextDelta) -> bytes:
         """Write words."""
         part = self._open.get(event.key)
         if part is None:
@@ -212,7 +212,7 @@ class Encoder(StreamEncoder):
         return notes
 
     def _stand(self, part: _Written) -> None:
-        self.stand("choices", part.choice, "message", part=part.place)
+        self.set_path("choices", part.choice, "message", part=part.place)
 
     def write_part_end(self, event: PartEnd) -> bytes:
         """Lose what a part cannot say here, and write one that came whole."""
@@ -231,7 +231,7 @@ class Encoder(StreamEncoder):
                 delta = self._end_thinking(written, part)
             case Refusal():
                 self.ledger.finish({}, part)
-            case Audio() if part.file_id is not None and self.is_own(part):
+            case Audio() if part.file_id is not None and self.is_native(part):
                 if (written.choice, "audio") not in self._said:
                     encode_audio_answer(part, delta, self.ledger, as_string=True)
             case _ if (block := encode_part(part, self.ledger, "assistant")) is not None:
@@ -250,15 +250,15 @@ class Encoder(StreamEncoder):
     def write_call_start(self, event: CallStart) -> bytes:
         """Write the name and the id of a call."""
         ledger, spelling = self.ledger, spelling_of(event.opaque, ChatCallSpelling)
-        is_own = self.is_own(event)
+        is_own = self.is_native(event)
         is_native = is_own and not spelling.is_escaped
         name = event.name if is_native else ledger.names.write(event.name)
         key = "custom" if event.custom else "function_call" if spelling.is_deprecated_function else "function"
         if begins_whole(self._unmarked.get(event.choice, BROKEN)):
-            return self.give_up(CUT_FREE_TEXT)
+            return self.fail(CUT_FREE_TEXT)
         before = self._break_all(event.choice)
         if key == "function_call" and event.choice in self._called:
-            self.stand("choices", event.choice, "message", part=event.key)
+            self.set_path("choices", event.choice, "message", part=event.key)
             lose_second(ledger)
             return before
         self._open[event.key] = _Written(event.key, event.choice, key, event.index)
@@ -308,13 +308,13 @@ class Encoder(StreamEncoder):
         self._stand(written)
         self.ledger.finish({}, call)
         if call.runs and written.pieces and not says_all("".join(written.pieces), call):
-            return self.give_up(TOLD_OTHERWISE)
+            return self.fail(ARGUMENTS_CHANGED)
         if not call.runs:
             self._doubtful.setdefault(written.choice, []).append(written)
         if written.key == "custom" and not call.complete:
             self._unmarked[written.choice] = "".join(written.pieces)
         told = "".join(written.pieces)
-        if told.strip() or (told and call.custom) or not call.complete or (call.raw == "" and self.is_own(call)):
+        if told.strip() or (told and call.custom) or not call.complete or (call.raw == "" and self.is_native(call)):
             return b""
         self._open[event.key] = written
         text = (call.raw or "") if call.custom else argument_text(call, DIALECT)
@@ -324,18 +324,18 @@ class Encoder(StreamEncoder):
 
     def write_opaque(self, event: OpaqueDelta) -> bytes:
         """Say again what this wire said; elsewhere it is lost, if no part repeats it."""
-        if self.left_at(event.opaque):
+        if self.native_fields(event.opaque):
             return self._chunk(event.choice, {}, event.opaque)
-        self.lose_step(event)
+        self.lose_opaque_event(event)
         return b""
 
     def write_choice_end(self, event: ChoiceEnd) -> bytes:
         """Keep the end of an answer until it is sure that nothing went wrong."""
-        self.stand("choices", event.index)
+        self.set_path("choices", event.index)
         choice, place = event.choice, event.index
         if place not in self._spoken:
             self._silent.append(place)
-        mine = self.is_own(choice)
+        mine = self.is_native(choice)
         word = None
         if choice.raw_finish_reason is not None or not mine:
             called, refused = place in self._called, place in self._refused
@@ -349,30 +349,30 @@ class Encoder(StreamEncoder):
         self._reasons[place] = FINISH_REASONS.get(word or "")
         if word is not None:
             delta, left = self._unsaid(place, choice.message.opaque), self._unsaid(place, choice.opaque)
-            beside = Opaque(DIALECT, {**left, **self.left_at(event.opaque)})
+            beside = Opaque(DIALECT, {**left, **self.native_fields(event.opaque)})
             self._endings[place] = self._chunk(place, delta, beside, word)
         return b""
 
-    def write_silent(self) -> bytes:
+    def write_unstarted_choices(self) -> bytes:
         """Begin the answers that have ended and said nothing, if others have spoken."""
         others = self._spoken.difference(self._silent)
         return b"".join([self._chunk(place, {"role": "assistant"}, None) for place in self._silent if others])
 
-    def has_said_end(self) -> bool:
+    def may_have_written_end(self) -> bool:
         """Whether an answer had ended."""
-        return self._mine and self._endings != {}
+        return self._is_native and self._endings != {}
 
-    def write_reply(self, body: Any) -> bytes:
+    def write_error_body(self, body: Any) -> bytes:
         """Write an error."""
         return write_event(encode_json(body))
 
     def write_ending(self, *, complete: bool) -> bytes:
         """Say how the answers ended and what they cost, and before that of each call that it is not to be run."""
         if complete and any(self._reasons.get(choice) not in CUT for choice in self._unmarked):
-            return self.give_up(CUT_FREE_TEXT)
+            return self.fail(CUT_FREE_TEXT)
         broken = [self._break_all(choice, ended=True, complete=complete) for choice in self._last]
         silent = [self._chunk(place, {}, None) for place in self._silent if place not in self._endings]
-        said = [data for place, data in self._endings.items() if complete or place not in self._half]
+        said = [data for place, data in self._endings.items() if complete or place not in self._cut_choices]
         nothing = complete and self._head and not (self._spoken or self._usage)
         shell = self._head + _END if nothing else b""
         return b"".join([*broken, *silent, *said, shell, self._counts(), write_event(DONE) if complete else b""])
@@ -383,7 +383,7 @@ class Encoder(StreamEncoder):
         The next call closes a call, and so does the reason of an end.
         """
         doubtful, reason = self._doubtful.get(choice, []), self._reasons.get(choice)
-        if not doubtful or (ended and reason is None and (self._mine or not complete)):
+        if not doubtful or (ended and reason is None and (self._is_native or not complete)):
             return b""
         before, count = self._looked_at.get(choice, (None, 0))
         first = 0 if ended or reason != before else count  # the others were looked at, for the same reason
@@ -400,7 +400,7 @@ class Encoder(StreamEncoder):
     def _counts(self) -> bytes:
         if self._usage is None or not self.ledger.quirks.stream_usage:
             return b""
-        self.stand()
+        self.set_path()
         usage = {**self._shell, "choices": [], "usage": COUNTS.encode(self._usage, self.ledger)}
         return write_event(encode_json(usage))
 

@@ -32,9 +32,9 @@ from toolwire.encoding.finish import (
 from toolwire.encoding.ledger import Ledger, copy_body, made_by, spelling_of, take, take_constants
 from toolwire.encoding.quirks import PLAIN, Quirks
 from toolwire.encoding.settings import NUMBER
-from toolwire.streams.accumulation import WORDS
+from toolwire.streams.accumulation import TEXT_DELTAS
 from toolwire.streams.call_judge import PartialCall
-from toolwire.streams.items import ItemSoFar
+from toolwire.streams.partial_items import PartialItem
 from toolwire.types import (
     CallDelta,
     Choice,
@@ -273,7 +273,7 @@ class PartSoFar:
         self.key: Any = key
         self.part: Any = part
         self.block: dict[str, Any] = block
-        self.tells: Any = CallDelta if part is None else WORDS.get(type(part))
+        self.tells: Any = CallDelta if part is None else TEXT_DELTAS.get(type(part))
         self.texts: list[list[str]] = [[]]
         self.size: int = 0
         self._before = 0
@@ -360,7 +360,7 @@ class PartSoFar:
         return [*events, PartEnd(self.key, replace(part, text=""))]
 
 
-def draft(item: ItemSoFar) -> dict[str, Any]:
+def draft(item: PartialItem) -> dict[str, Any]:
     """Give the body of an item that nothing ended."""
     if item.kind == "message":
         blocks = [

@@ -20,11 +20,11 @@ from toolwire.dialects.openai_responses.response import GROWS, PartSoFar, decode
 from toolwire.encoding.finish import CUT, cut_off
 from toolwire.encoding.ledger import spelling_of
 from toolwire.streams import StreamDecoder, WireDecoder
-from toolwire.streams.accumulation import tell
+from toolwire.streams.accumulation import part_events
 from toolwire.streams.call_judge import PartialCall, Reason
 from toolwire.streams.calls import index_of
-from toolwire.streams.items import ItemSoFar, ItemsSoFar, NumberedSteps, is_text
-from toolwire.streams.reading import LETTERS_OF_A_MEMBER
+from toolwire.streams.partial_items import PartialItem, PartialItems, SequenceTracker, is_text
+from toolwire.streams.reading import CHARACTERS_PER_MEMBER
 from toolwire.types import (
     CallDelta,
     CallEnd,
@@ -67,15 +67,15 @@ class Decoder(WireDecoder):
         self._news: Any = None
         self._answer: Any = None
         self._early: list[dict[str, Any]] = []
-        self._items = ItemsSoFar("reasoning", CALLS)
+        self._items = PartialItems("reasoning", CALLS)
         self._by_id: dict[str, PartialCall] = {}
         self._refused = self._lacks = False
-        self.steps: NumberedSteps = NumberedSteps()
+        self.steps: SequenceTracker = SequenceTracker()
 
     def read(self, body: dict[str, Any], name: bytes) -> None:
         """Read one event."""
         kind = body["type"] if type(body.get("type")) is str else name.decode(errors="replace")
-        if self.steps.came_before(body, kind):
+        if self.steps.is_repeated(body, kind):
             return
         reader = self.READERS.get(kind)
         if reader is None:
@@ -98,29 +98,29 @@ class Decoder(WireDecoder):
 
     def _note_lost(self, body: dict[str, Any], words: Any) -> None:
         """Note that words came that reached no part: they may be text, or arguments."""
-        item = self._items.named(body.get("item_id"), index_of(body.get("output_index")))
+        item = self._items.get(body.get("item_id"), index_of(body.get("output_index")))
         if item is not None and item.kind in CALLS and not is_call(item.body, item.kind):
             return  # the server ran it itself, and its item is kept whole
         if item is None or item.kind not in {"message", "reasoning"}:
             self._note_stray(body, words)
         self._lacks = self._lacks or not self._has_said(item, str(words))
 
-    def _has_said(self, item: ItemSoFar | None, words: str) -> bool:
+    def _has_said(self, item: PartialItem | None, words: str) -> bool:
         """Whether an item has said words."""
         for part in () if item is None else item.parts.values():
-            self.strain(part.size)
+            self.count_rescan(part.size)
             if words in part.text:
                 return True
         return False
 
     def _note_stray(self, body: dict[str, Any], words: Any) -> None:
         """Report arguments that reached no open call."""
-        item = self._items.named(body.get("item_id"), index_of(body.get("output_index")))
+        item = self._items.get(body.get("item_id"), index_of(body.get("output_index")))
         call = item.parts[0].call if item is not None and item.ended and item.kind in CALLS else None
         if call is not None:
             self.judge.late(call, words)
         else:
-            self.judge.stray(words, own=item is not None)
+            self.judge.stray(words, of_lost_call=item is not None)
 
     def _read_odd_body(self, body: dict[str, Any], kind: str) -> None:
         if not kind and body.get("object") == "response" and self._answer is None:
@@ -133,7 +133,7 @@ class Decoder(WireDecoder):
             self._keep(body)
         elif not kind and type(body.get("item")) is dict:
             if body["item"].get("arguments"):
-                self.judge.stray(body["item"]["arguments"], own=True)
+                self.judge.stray(body["item"]["arguments"], of_lost_call=True)
             self._keep(body)
         elif kind.endswith("_part.done"):
             self._keep_rest(body)
@@ -142,7 +142,7 @@ class Decoder(WireDecoder):
 
     def _speaks_of_known(self, body: dict[str, Any]) -> bool:
         """Whether an event of an unknown type is about a call, or the content of a message."""
-        item = self._items.named(body.get("item_id"), index_of(body.get("output_index")))
+        item = self._items.get(body.get("item_id"), index_of(body.get("output_index")))
         return item is not None and (item.kind in CALLS or (item.kind == "message" and "content_index" in body))
 
     def _keep(self, body: dict[str, Any], *, known: bool = False) -> None:
@@ -150,7 +150,7 @@ class Decoder(WireDecoder):
         if self._answer is None:
             self._early.append(body)
             return
-        item = self._items.named(body.get("item_id"), index_of(body.get("output_index")))
+        item = self._items.get(body.get("item_id"), index_of(body.get("output_index")))
         over = item is not None and item.ended
         if over and known:
             return
@@ -171,7 +171,7 @@ class Decoder(WireDecoder):
         if before is not None and not last and news == self._news:
             return True
         self._news, known = news, self._response.pop("status", None)
-        self.strain(LETTERS_OF_A_MEMBER * len(self._response))
+        self.count_rescan(CHARACTERS_PER_MEMBER * len(self._response))
         self._response = {**self._response, **(news if type(news) is dict else {}), "output": []}
         self._answer = decode_response(self._response)
         shell, status = replace(self._answer, choices=[]), self._response.get("status")
@@ -185,7 +185,7 @@ class Decoder(WireDecoder):
             self.events.append(MessageDelta(shell, opaque=step))
         return True
 
-    def _find(self, body: dict[str, Any], kind: Any, *, begin: bool) -> ItemSoFar | None:
+    def _find(self, body: dict[str, Any], kind: Any, *, begin: bool) -> PartialItem | None:
         """Find the open item of a kind that an event is about; it may begin, unless it is over."""
         item_id, place = body.get("item_id"), index_of(body.get("output_index"))
         item = self._items.find(kind, item_id, place)
@@ -194,12 +194,12 @@ class Decoder(WireDecoder):
             item = self._add({"id": item_id, **made} if type(item_id) is str else made, place)
         return item
 
-    def _add(self, body: dict[str, Any], place: int | None) -> ItemSoFar:
+    def _add(self, body: dict[str, Any], place: int | None) -> PartialItem:
         if self._answer is None:
             self._read_response({})
         item = self._items.add(body, place)
         if is_call(body, item.kind):
-            item.put(0, PartSoFar(None, None, body))
+            item.add_part(0, PartSoFar(None, None, body))
             item.parts[0].call = self._open_call(item, body.get("call_id"))
             if is_text(body.get("name")) and is_text(body.get("call_id")):
                 self._read_call(item, {GROWS[item.kind].field: "", **body})
@@ -209,7 +209,7 @@ class Decoder(WireDecoder):
             self._open(item, 0, decode_item(body, item.kind, None)[0], body)
         return item
 
-    def _open_call(self, item: ItemSoFar, call_id: Any) -> PartialCall:
+    def _open_call(self, item: PartialItem, call_id: Any) -> PartialCall:
         call = PartialCall(call_id if is_text(call_id) else None, str(item.body.get("name") or ""))
         call.free_text = item.kind == "custom_tool_call"
         self.judge.opened(call, self._by_id.get(call.id or ""))
@@ -217,26 +217,26 @@ class Decoder(WireDecoder):
             self._by_id[call.id] = call
         return call
 
-    def _open(self, item: ItemSoFar, place: int, part: Part, block: dict[str, Any]) -> PartSoFar:
+    def _open(self, item: PartialItem, place: int, part: Part, block: dict[str, Any]) -> PartSoFar:
         so_far = PartSoFar(self.new_key(), part, block)
-        item.put(place, so_far)
+        item.add_part(place, so_far)
         self._refused = self._refused or type(part) is Refusal
         self.events.append(PartStart(so_far.key, part))
         return so_far
 
-    def _open_block(self, item: ItemSoFar, place: int | None, block: dict[str, Any]) -> PartSoFar:
+    def _open_block(self, item: PartialItem, place: int | None, block: dict[str, Any]) -> PartSoFar:
         """Begin a part of a message; the first one carries what the item says beside its content."""
         kind = block.get("type")
         block = {**block, GROWS[kind].field: ""} if type(kind) is str and kind in _KINDS else block
         content = [block] * (2 if item.parts else 1)
-        parts = decode_item({"role": "assistant", **item.body, "content": content}, "message", item.led_by)
+        parts = decode_item({"role": "assistant", **item.body, "content": content}, "message", item.reasoning_id)
         after = 0 if item.last is None else item.last + 1
         return self._open(item, after if place is None else place, parts[-1], block)
 
-    def _read_call(self, item: ItemSoFar, body: dict[str, Any]) -> Part:
+    def _read_call(self, item: PartialItem, body: dict[str, Any]) -> Part:
         """Read a call, and begin it if it has not begun."""
         so_far = item.parts[0]
-        call = decode_call(body, number_of(self._response.get("id")), item.index, item.led_by)
+        call = decode_call(body, number_of(self._response.get("id")), item.counted_index, item.reasoning_id)
         if so_far.key is None and type(call) is ToolCall:
             so_far.key = self.new_key()
             so_far.call.key = so_far.key
@@ -249,9 +249,9 @@ class Decoder(WireDecoder):
         item, place = body.get("item"), index_of(body.get("output_index"))
         if type(item) is not dict:
             return False
-        item = self._items.typed(item)
+        item = self._items.restore_type(item)
         known = self._items.knows(item.get("id"), item.get("type", "message"))
-        begun = self._items.named(item.get("id")) if known else self._items.begun(item, place)
+        begun = self._items.get(item.get("id")) if known else self._items.find_unnamed(item, place)
         if begun is not None and begun.kind in CALLS and not begun.ended:
             if (call := begun.parts[0].call) is not None:
                 call.problem = self._contradicts(begun.body, item) or call.problem
@@ -285,7 +285,7 @@ class Decoder(WireDecoder):
         if item is None or (kind in CALLS and item.parts[0].part is not None):
             return None
         if kind in CALLS:
-            self._note_text(item, said=item.is_said(body.get("item_id"), index_of(body.get("output_index"))))
+            self._note_text(item, said=item.is_named_by(body.get("item_id"), index_of(body.get("output_index"))))
         if kind != "message":
             self.events += item.parts[0].go_to(name, place) if kind not in CALLS else ()
             return item.parts[0] if item.parts[0].shown in (None, name) else None
@@ -294,7 +294,7 @@ class Decoder(WireDecoder):
             so_far = self._open_block(item, place, {"type": name, **BEGUN.get(name, {})})
         return so_far if so_far is not None and type(so_far.part) is _KINDS[name] else None
 
-    def _note_text(self, item: ItemSoFar, *, said: bool) -> None:
+    def _note_text(self, item: PartialItem, *, said: bool) -> None:
         """Report whether an event names the call whose text it has, and whether the text is damaged."""
         call: Any = item.parts[0].call
         if not said:
@@ -336,15 +336,15 @@ class Decoder(WireDecoder):
         item_body, place = body.get("item"), index_of(body.get("output_index"))
         if type(item_body) is not dict:
             return False
-        item_body = self._items.typed(item_body)
+        item_body = self._items.restore_type(item_body)
         kind, item_id = item_body.get("type", "message"), item_body.get("id")
         item = self._items.find(kind, item_id, place)
-        if item is not None and not item.is_said(item_id, place) and self._contradicts(item.body, item_body):
+        if item is not None and not item.is_named_by(item_id, place) and self._contradicts(item.body, item_body):
             item = None
         if item is None and self._items.knows(item_id, kind) and kind in CALLS:
-            self._compare(self._items.named(item_id), item_body)
+            self._compare(self._items.get(item_id), item_body)
         elif item is None and not self._items.knows(item_id, kind):
-            before = self._items.named(None, place)
+            before = self._items.get(None, place)
             item = self._add(item_body, place)
             if kind in CALLS and item.parts[0].call is not None:
                 item.parts[0].call.repeated |= _may_be_again(before, item_body, place)
@@ -352,7 +352,7 @@ class Decoder(WireDecoder):
             self._close(item, item_body)
         return item is not None
 
-    def _close(self, item: ItemSoFar, body: dict[str, Any], *, whole: bool | None = True) -> None:
+    def _close(self, item: PartialItem, body: dict[str, Any], *, whole: bool | None = True) -> None:
         """End what was told of an item, as its body says that it is."""
         before, item.body, item.ended = item.body, body, True
         if item.kind in CALLS and item.parts[0].part is None:
@@ -360,7 +360,7 @@ class Decoder(WireDecoder):
         elif item.kind == "reasoning":
             self.events += item.parts[0].end_thinking(body)
         elif item.kind == "message":
-            self._close_message(item, decode_item(body, "message", item.led_by))
+            self._close_message(item, decode_item(body, "message", item.reasoning_id))
         else:
             self.events.append(PartEnd(item.parts[0].key, decode_item(body, item.kind, None)[0]))
 
@@ -369,13 +369,13 @@ class Decoder(WireDecoder):
         call, other = item.parts[0].call, body.get(GROWS[item.kind].field)
         if call is None:
             return
-        text = call.given or call.text
-        self.strain(call.size)
+        text = call.value or call.text
+        self.count_rescan(call.size)
         differs = is_text(other) and text != other and not (item.kind == "function_call" and _means(text, other))
         if differs or (is_text(body.get("name")) and body["name"] != call.name):
             self.judge.contradicted(call)
 
-    def _close_message(self, item: ItemSoFar, parts: list[Part]) -> None:
+    def _close_message(self, item: PartialItem, parts: list[Part]) -> None:
         places = sorted(item.parts)
         if len(places) < len(parts) and max(places, default=0) < len(parts):
             places = list(range(len(parts)))
@@ -388,9 +388,9 @@ class Decoder(WireDecoder):
 
     def _tell(self, part: Part) -> None:
         self._refused = self._refused or type(part) is Refusal
-        self.events += tell(self.new_key(), part, 0)
+        self.events += part_events(self.new_key(), part, 0)
 
-    def _close_call(self, item: ItemSoFar, before: dict[str, Any], *, whole: bool | None) -> None:
+    def _close_call(self, item: PartialItem, before: dict[str, Any], *, whole: bool | None) -> None:
         """End a call; of what its body does not say, what was known before counts."""
         so_far, field, body = item.parts[0], GROWS[item.kind].field, dict(item.body)
         known = {key: before[key] for key in ("name", "call_id") if is_text(before.get(key))}
@@ -411,19 +411,19 @@ class Decoder(WireDecoder):
         if type(arguments) is dict and self.repeats_a_key():
             partial.problem = Reason.TWICE
         partial.problem = self._contradicts(known, body) or (Reason.NOT_UTF8 if self.damaged else partial.problem)
-        if (judged := self.judge.close(partial, made, whole=whole)) is not None:
+        if (judged := self.judge.close(partial, made, complete=whole)) is not None:
             self.events.append(CallEnd(so_far.key, judged))
 
-    def _tell_nameless(self, item: ItemSoFar, part: Part) -> None:
+    def _tell_nameless(self, item: PartialItem, part: Part) -> None:
         """Emit a call without a name: its text is that of a call that is not usable."""
         so_far = item.parts[0]
         if not so_far.size:
             self._tell(part)
             return
-        self.judge.stray(so_far.text, own=self._items.is_placed(item))
-        call_id = made_id(number_of(self._response.get("id")), item.index)
+        self.judge.stray(so_far.text, of_lost_call=self._items.has_own_index(item))
+        call_id = made_id(number_of(self._response.get("id")), item.counted_index)
         error = str(Reason.STRAY_TEXT)
-        stray = ToolCall(call_id, "", {}, item.index, raw=so_far.text, error=error, opaque=WIRE.plain)
+        stray = ToolCall(call_id, "", {}, item.counted_index, raw=so_far.text, error=error, opaque=WIRE.plain)
         so_far.key = self.new_key()
         self.start_call(so_far.key, stray)
         self.end_whole_call(so_far.key, cut_off(stray))
@@ -457,12 +457,12 @@ class Decoder(WireDecoder):
     def _read_output(self, output: Any) -> None:
         leader = None
         bodies = output if type(output) is list else []
-        bodies = [self._items.typed(body) if type(body) is dict else body for body in bodies]
+        bodies = [self._items.restore_type(body) if type(body) is dict else body for body in bodies]
         for item_body, arrived in self._items.match(bodies):
             if type(item_body) is not dict:
                 self._tell(Opaque(DIALECT, item_body))
                 continue
-            self._items.leader = leader if arrived is None else self._items.leader
+            self._items.reasoning = leader if arrived is None else self._items.reasoning
             item = arrived or self._add(item_body, None)
             if not item.ended:
                 self._close(item, item_body)
@@ -474,7 +474,7 @@ class Decoder(WireDecoder):
         """End the stream; an answer is complete if its own last event says so."""
         for item in self._items.items:
             if item.kind in CALLS and not item.ended and item.parts[0].size and not is_text(item.body.get("name")):
-                self.judge.stray(item.parts[0].text, own=self._items.is_placed(item))
+                self.judge.stray(item.parts[0].text, of_lost_call=self._items.has_own_index(item))
         super().end(complete=complete and self.done)
 
     def cut_calls(self, *, cut: bool) -> tuple[PartialCall, ...]:
@@ -483,7 +483,7 @@ class Decoder(WireDecoder):
         last = self._items.items[-1] if self._items.items else None
         return (last.parts[0].call,) if cut and last is not None and last.kind in CALLS else ()
 
-    def settle(self, reason: str | None) -> None:
+    def end_choices(self, reason: str | None) -> None:
         """End what is open, and the answer."""
         if self._answer is None:
             if reason == "error":
@@ -520,7 +520,7 @@ class Decoder(WireDecoder):
     del _kind, _spec
 
 
-def _may_be_again(before: ItemSoFar | None, body: dict[str, Any], place: int | None) -> bool:
+def _may_be_again(before: PartialItem | None, body: dict[str, Any], place: int | None) -> bool:
     """Whether the end of a call that never began may be that of another one: nothing names it, or it has its place."""
     if before is not None and before.ended:
         return bool(before.body.get("name") == body.get("name"))

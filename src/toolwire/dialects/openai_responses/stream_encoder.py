@@ -20,7 +20,7 @@ from toolwire.dialects.openai_responses.response import GROWS, Grows, encode_end
 from toolwire.encoding.errors import TYPE_OF_KIND
 from toolwire.encoding.ledger import spelling_of
 from toolwire.encoding.quirks import PLAIN, Quirks
-from toolwire.streams import SequentialEncoder, StreamEncoder, WordsDelta, encode_json
+from toolwire.streams import AnyTextDelta, SequentialEncoder, StreamEncoder, encode_json
 from toolwire.types import (
     CallDelta,
     CallEnd,
@@ -103,11 +103,11 @@ class Encoder(SequentialEncoder):
     def write_message_start(self, event: MessageStart) -> bytes:
         """Begin the response; what it will hold and how it will end is not known yet."""
         self._response = self._items.response = event.response
-        self._mine = self.is_own(event.response)
-        status = self.left_at(event.opaque).get("status", "in_progress")
+        self._is_native = self.is_native(event.response)
+        status = self.native_fields(event.opaque).get("status", "in_progress")
         begun = self._begun_with(status)
         created = self._event("response.created", begun)
-        mine = self.is_own(event)
+        mine = self.is_native(event)
         return created if mine else created + self._event("response.in_progress", begun)
 
     def _begun_with(self, status: Any) -> dict[str, Any]:
@@ -119,19 +119,19 @@ class Encoder(SequentialEncoder):
         response = self._response or _NO_RESPONSE
         usage = response.usage if self._usage is None else self._usage
         body = self.encode_shell(replace(response, usage=usage))
-        return body if self.is_own(response) or self._id is None else {**body, "id": self._id}
+        return body if self.is_native(response) or self._id is None else {**body, "id": self._id}
 
     def write_message_delta(self, event: MessageDelta) -> bytes:
         """Keep what is new about the response; it is said at its end, or with its status if it has one."""
         self._response = event.response
-        if not self.is_own(event):
+        if not self.is_native(event):
             return b""
-        status = self.left_at(event.opaque).get("status")
+        status = self.native_fields(event.opaque).get("status")
         kind = f"response.{'queued' if status == 'queued' else 'in_progress'}"
         return self._event(kind, self._begun_with(status))
 
     def _announce(self, key: int, part: Any) -> None:
-        self.stand("choices", 0, "message", part=key)
+        self.set_path("choices", 0, "message", part=key)
         self._part, self._before, self._grows = part, None, None
         self._words, self._texts, self._notes, self._cited = [], [], 0, 0
 
@@ -139,7 +139,7 @@ class Encoder(SequentialEncoder):
         """Begin a part that was read here; words from elsewhere begin with the first of them."""
         part: Any = event.part
         self._announce(event.key, part)
-        return self._begin(part) if self.is_own(part) else b""
+        return self._begin(part) if self.is_native(part) else b""
 
     def _write(self, part: Any) -> None:
         if type(part) in WRITERS:
@@ -208,13 +208,13 @@ class Encoder(SequentialEncoder):
         body = {**self._step, **_logprobs(grows, None), **left, "delta": words}
         return self._event(f"response.{grows.words}.delta", body)
 
-    def write_words(self, event: WordsDelta) -> bytes:
+    def write_text_delta(self, event: AnyTextDelta) -> bytes:
         """Write words."""
         data, words = b"", event.text
         if self._before is None and words and type(self._part) in WORDS:
             data = self._begin(replace(self._part, text=words))
         if type(event) is not ThinkingDelta:
-            return data + self._say(words, self.left_at(event.opaque))
+            return data + self._say(words, self.native_fields(event.opaque))
         return data + self._write_thinking(event)
 
     def _write_thinking(self, event: ThinkingDelta) -> bytes:
@@ -227,7 +227,7 @@ class Encoder(SequentialEncoder):
         for _ in range(len(self._texts) + (self._grows is not None), spelling.text_index + 1):
             data += self._begin_text(spelling.reasoning_key)
         words = words.removeprefix(BLANK_LINE) if spelling.text_index else words
-        return data + self._say(words, self.left_at(event.opaque))
+        return data + self._say(words, self.native_fields(event.opaque))
 
     def _thinking_is_whole(self) -> bool:
         """Return True if the open part is reasoning that was read from a response, with all of its texts."""
@@ -255,12 +255,12 @@ class Encoder(SequentialEncoder):
 
     def write_opaque(self, event: OpaqueDelta) -> bytes:
         """Say again what this wire said; elsewhere it is lost, if nothing repeats it."""
-        self.lose_step(event)
-        body = self.left_at(event.opaque)
+        self.lose_opaque_event(event)
+        body = self.native_fields(event.opaque)
         kind = body.get("type")
         if type(kind) is not str or kind in _OF_ITEMS:
             if body and not spelling_of(event.opaque, ResponsesDeltaSpelling).is_in_delta:
-                self.stand()
+                self.set_path()
                 self.ledger.lose("opaque", "opaque", "it is no event, or speaks of an item that is not there")
             return b""
         if event.key is not None and "output_index" in body:
@@ -334,7 +334,7 @@ class Encoder(SequentialEncoder):
 
     def write_call_delta(self, event: CallDelta) -> bytes:
         """Write a fragment of a call's text."""
-        return self._say(event.fragment, self.left_at(event.opaque))
+        return self._say(event.fragment, self.native_fields(event.opaque))
 
     def write_call_end(self, event: CallEnd) -> bytes:
         """End a call: write it whole, under the id that it began with."""
@@ -350,7 +350,7 @@ class Encoder(SequentialEncoder):
         body = self._items.bodies[place]
         body |= {key: begun[key] for key in ("call_id",) if key in body and key in begun}
         if grows is GROWS["function_call"] and type(body.get(grows.field)) is str:
-            marked = not event.call.complete and not self.is_own(event.call)
+            marked = not event.call.complete and not self.is_native(event.call)
             body[grows.field] = half_text(body[grows.field], marked=marked)
         value, told = body.get(grows.field, {} if event.call.runs else ""), "".join(self._words)
         text = value if type(value) is str else format_arguments(value or {})
@@ -360,7 +360,7 @@ class Encoder(SequentialEncoder):
 
     def _whole(self) -> dict[str, Any]:
         """Give the response as it is at its end."""
-        self.stand()
+        self.set_path()
         body = {**self._shell(), "output": self._items.bodies}
         choice = self._choice or Choice(Message("assistant", []))
         choice = replace(choice, message=replace(choice.message, content=self._ended))
@@ -370,8 +370,8 @@ class Encoder(SequentialEncoder):
     def write_error(self, event: ErrorEnd) -> bytes:
         """Say an error: of the response if it has begun, else alone. Nothing follows it."""
         self.ended = self.failed = True
-        error, reply = event.error, self.reply_to(event.error)
-        if self.is_own(error) and reply.body.get("type") == "error":
+        error, reply = event.error, self.encode_reply(event.error)
+        if self.is_native(error) and reply.body.get("type") == "error":
             return self._event("error", reply.body)
         details: Any = reply.body.get("error")
         details = details if type(details) is dict else {"code": error.code, "message": error.message}

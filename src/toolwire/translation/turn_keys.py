@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from toolwire.translation.declared import Returning
+from toolwire.translation.tool_restoration import ToolRestorer
 from toolwire.types import Message, Opaque, Part, Text, Thinking, ToolCall, ToolResult
 from toolwire.types.readable import readable
 from toolwire.wire.names import fingerprint, was_made
@@ -23,17 +23,17 @@ _write = msgspec.json.Encoder().encode
 
 
 @readable
-class KeptTurn(Struct, frozen=True):
+class StoredTurn(Struct, frozen=True):
     """A turn as its provider told it."""
 
     maker: str
     parts: list[Part]
 
 
-read_kept: Callable[[bytes], KeptTurn] = msgspec.json.Decoder(KeptTurn).decode
+read_stored_turn: Callable[[bytes], StoredTurn] = msgspec.json.Decoder(StoredTurn).decode
 
 
-def joined(messages: Sequence[Message]) -> Sequence[Message]:
+def join_turns(messages: Sequence[Message]) -> Sequence[Message]:
     """Give messages whose turns are whole: what the model said in a row is one message."""
     turns: list[Message] = []
     for speaks, group in groupby(messages, lambda message: message.role == "assistant"):
@@ -50,16 +50,16 @@ def _as_one(run: Sequence[Message]) -> Message:
 
 
 def turn_keys(
-    messages: Sequence[Message], start: int = 0, gist: bytes = b"", *, by_call_id: bool
+    messages: Sequence[Message], start: int = 0, key_material: bytes = b"", *, by_call_id: bool
 ) -> Iterator[tuple[int, str]]:
     """Yield the index and the key of each turn of the model in `messages`.
 
-    The first message has the index `start`, and follows a message whose gist is `gist`.
+    The first message has the index `start`, and follows a message whose key_material is `key_material`.
     """
     before: Message | None = None
     for index, message in enumerate(messages, start):
         if message.role == "assistant":
-            yield index, turn_key(gist if before is None else before, index, message, by_call_id=by_call_id)
+            yield index, turn_key(key_material if before is None else before, index, message, by_call_id=by_call_id)
         before = message
 
 
@@ -72,18 +72,18 @@ def turn_key(before: Message | bytes, index: int, message: Message, *, by_call_i
     first = calls[0].id if calls and by_call_id else None
     if first and not was_made(first):  # an id that was made is the same in conversations that begin alike
         return f"call:{first}"
-    earlier = before if isinstance(before, bytes) else gist_of(before)
-    said = [piece for piece in (earlier, gist_of(message)) if piece]
+    earlier = before if isinstance(before, bytes) else key_material(before)
+    said = [piece for piece in (earlier, key_material(message)) if piece]
     return f"turn:{hashlib.sha256(b'[%d,%b]' % (index, b','.join(said))).hexdigest()}"
 
 
-def gist_of(message: Message) -> bytes:
+def key_material(message: Message) -> bytes:
     """Write what the key of a turn is made of: who speaks, the words, what is called, and what is answered."""
-    gist = [message.role, message.text, *filter(None, map(_gist, message.parts))]
+    key_material = [message.role, message.text, *filter(None, map(_gist, message.parts))]
     try:
-        return _write(gist)
+        return _write(key_material)
     except (UnicodeEncodeError, TypeError, OverflowError, RecursionError):  # a body that is given as a value may be any
-        return _write(fingerprint(gist))
+        return _write(fingerprint(key_material))
 
 
 def _gist(part: Part) -> Any:
@@ -99,12 +99,12 @@ def _gist(part: Part) -> Any:
     return None
 
 
-def as_told(parts: list[Part], back: Returning | None) -> list[Part]:
+def client_parts(parts: list[Part], back: ToolRestorer | None) -> list[Part]:
     """Give the parts of a turn as its client was told them."""
     return parts if back is None else [back.call(part) if isinstance(part, ToolCall) else part for part in parts]
 
 
-def is_bound(part: Part) -> bool:
+def has_provider_data(part: Part) -> bool:
     """Whether a part holds what only its provider understands, and needs again."""
     match part:
         case Thinking():
@@ -114,11 +114,11 @@ def is_bound(part: Part) -> bool:
     return False
 
 
-def restored(message: Message, kept: KeptTurn, maker: str, back: Returning | None) -> Message:
+def restore_turn(message: Message, kept: StoredTurn, maker: str, back: ToolRestorer | None) -> Message:
     """Give a turn as its provider told it, if it made it and the client repeats it; ids are the client's."""
     if kept.maker != maker:
         return message
-    said, known = message.parts, as_told(kept.parts, back)
+    said, known = message.parts, client_parts(kept.parts, back)
     if _meaning(said) != _meaning(known):
         return replace(message, content=list(_marked(said, known, kept.parts)))
     calls = iter([part for part in said if isinstance(part, ToolCall)])

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from msgspec.structs import replace
 
-from toolwire.translation.turns import is_bound
+from toolwire.translation.turn_keys import has_provider_data
 from toolwire.types import (
     CallEnd,
     CallStart,
@@ -24,7 +24,7 @@ from toolwire.types import (
 FOREIGN = "toolwire:foreign"
 
 
-def without_shown(message: Message, *, own: bool) -> Message:
+def unmark_foreign_thinking(message: Message, *, own: bool) -> Message:
     """Take out thinking that was only shown: to its own wire nothing of it goes, to others its words."""
     if not isinstance(message.content, list) or not any(map(_is_shown, message.content)):
         return message
@@ -40,14 +40,14 @@ def _is_shown(part: Part) -> bool:
     return isinstance(part, Thinking) and part.signature == FOREIGN
 
 
-def shown_response(response: Response, mark: Opaque | None) -> Response:
+def strip_provider_data(response: Response, mark: Opaque | None) -> Response:
     """Return a response without what only its provider understands.
 
     With `mark`, the mark of the client's wire on its own values, thinking is signed as foreign.
     """
     choices = [
         replace(choice, message=replace(choice.message, content=[_shown(part, mark) for part in parts if _says(part)]))
-        if any(map(is_bound, parts := choice.message.parts))
+        if any(map(has_provider_data, parts := choice.message.parts))
         else choice
         for choice in response.choices
     ]
@@ -66,12 +66,12 @@ def _shown(part: Part, mark: Opaque | None) -> Part:
             return replace(part, signature=FOREIGN, opaque=mark)
         case Thinking(signature=str()):
             return replace(part, signature=None, opaque=None)
-        case ToolCall() if is_bound(part):
+        case ToolCall() if has_provider_data(part):
             return replace(part, opaque=None)
     return part
 
 
-class ShownEvents:
+class ProviderDataFilter:
     """Reads an answer's events without what only its provider understands; `mark` is that of `shown_response`."""
 
     def __init__(self, mark: Opaque | None) -> None:
@@ -101,7 +101,7 @@ class ShownEvents:
                 yield replace(event, part=_shown(event.part, self._mark), opaque=None)
             case CallStart(opaque=Opaque(value=value)) if value:
                 yield replace(event, opaque=None)
-            case CallEnd(call=call) if is_bound(call):
+            case CallEnd(call=call) if has_provider_data(call):
                 yield replace(event, call=_shown(call, self._mark), opaque=None)
             case _ if getattr(event, "key", None) not in self._hidden or not self._hidden:
                 yield event

@@ -136,7 +136,7 @@ class Unwrapping:
                 yield event
 
 
-def asks_for_value(output: Output | None) -> bool:
+def is_value_output(output: Output | None) -> bool:
     """Whether the answer that is asked for is no object, or need not be one."""
     return (
         output is not None and output.kind == "schema" and output.schema is not None and not is_of_object(output.schema)
@@ -145,13 +145,13 @@ def asks_for_value(output: Output | None) -> bool:
 
 def unwrapping(request: Request, source: Dialect, target: Dialect) -> Unwrapping | None:
     """Return what takes an answer out of its object on the way to `source`; None if it is in none, and is no word."""
-    word = asks_for_word(request)
+    word = asks_for_enum(request)
     if source.DIALECT == target.DIALECT or not (word or target.TRAITS.wraps_output):
         return None
-    return Unwrapping(word=word) if asks_for_value(request.output) else None
+    return Unwrapping(word=word) if is_value_output(request.output) else None
 
 
-def asks_for_word(request: Request) -> bool:
+def asks_for_enum(request: Request) -> bool:
     """Return True if the answer that is asked for is a bare word and no JSON (`text/x.enum` of generateContent)."""
     return spelling_of(request.opaque, GeminiRequestSpelling).has_enum_output
 

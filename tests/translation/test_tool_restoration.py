@@ -28,8 +28,8 @@ from toolwire import (
 )
 from toolwire.dialects import NAMES, dialect
 from toolwire.streams.accumulation import events_of
-from toolwire.streams.settling import Settling
-from toolwire.translation.declared import Returning, returning
+from toolwire.streams.call_normalizer import CallNormalizer
+from toolwire.translation.tool_restoration import ToolRestorer, tool_restorer
 
 FOREIGN = [name for name in NAMES if name != "openai-responses"]
 RESPONSES_WIRE = dialect("openai-responses")
@@ -52,8 +52,8 @@ def read(body: dict[str, Any]) -> Request:
     return RESPONSES_WIRE.decode_request({"model": "m", **body})
 
 
-def back_of(request: Request) -> Returning:
-    back = returning(request)
+def back_of(request: Request) -> ToolRestorer:
+    back = tool_restorer(request)
     assert back is not None
     return back
 
@@ -171,7 +171,7 @@ def test_a_client_of_chat_completions_gets_its_free_text(target: str) -> None:
 
 
 def test_a_request_without_anything_of_the_kind_has_no_way_back() -> None:
-    assert returning(read({"input": "Hi.", "tools": [function("look"), {"type": "web_search"}]})) is None
+    assert tool_restorer(read({"input": "Hi.", "tools": [function("look"), {"type": "web_search"}]})) is None
 
 
 def test_what_is_not_declared_comes_back_as_it_is() -> None:
@@ -219,7 +219,7 @@ def test_a_name_that_is_too_long_comes_back_whole(length: int) -> None:
         response = foreign_answer(request, target)
         there = dialect(target)
         sent = there.encode_response(response).body
-        settled = Settling(request).response(there.decode_response(sent))
+        settled = CallNormalizer(request).normalize_response(there.decode_response(sent))
         first, second = RESPONSES_WIRE.encode_response(back_of(request).response(settled)).body["output"][1:]
         assert (first["name"], second["namespace"], second["name"]) == (name, "a" * length, "run")
 

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from toolwire.encoding.finish import cut_off
 from toolwire.encoding.tools import is_escaped
-from toolwire.streams.settling import is_respelled
+from toolwire.streams.call_normalizer import needs_escaping
 from toolwire.types import CallDelta, CallEnd, CallStart, Choice, Event, Opaque, Request, Response, Tool, ToolCall
 from toolwire.types.spelling.openai_chat import ChatCallSpelling, ChatToolSpelling
 from toolwire.types.spelling.openai_responses import ResponsesCallSpelling, ResponsesToolSpelling
@@ -158,7 +158,7 @@ def _as_text(call: ToolCall, text: _Text | None) -> ToolCall:
     return cut_off(replace(call, raw=(text.told or written) + BROKEN, custom=True, error=problem))
 
 
-class Returning:
+class ToolRestorer:
     """The way back of one answer to the client whose request it answers; `names` stand in it as they were declared."""
 
     def __init__(self, declared: Mapping[str, _Declared]) -> None:
@@ -213,20 +213,20 @@ def _after(told: str, whole: str) -> str:
     return whole[len(told) :] if whole.startswith(told) else ""
 
 
-def returning(request: Request) -> Returning | None:
+def tool_restorer(request: Request) -> ToolRestorer | None:
     """Say how an answer to this request comes back to its client; None where it may come as it is."""
     declared: dict[str, _Declared] = {}
     for tool in request.tools:
         if type(tool) is Tool and _comes_back_otherwise(tool):
             declared[tool.name] = _Declared(tool)
-    return Returning(declared) if declared else None
+    return ToolRestorer(declared) if declared else None
 
 
-def is_minded(tool: Any) -> bool:
+def affects_answers(tool: Any) -> bool:
     """Whether an answer's calls of a tool are read by its declaration."""
     return type(tool) is Tool and bool(tool.strict or _comes_back_otherwise(tool))
 
 
 def _comes_back_otherwise(tool: Tool) -> bool:
     """Return True if a call of `tool` from another wire has to be changed for the client."""
-    return tool.custom or is_respelled(tool.name) or _call_spelling(tool) is not None
+    return tool.custom or needs_escaping(tool.name) or _call_spelling(tool) is not None
