@@ -405,7 +405,7 @@ class Delivery:
     def _hold_end(self, stream: ExchangedStream | PassedStream, translated: bytes) -> bool:
         """Hold the end of a stream until its calls are recorded. Return True if `translated` belongs to the end."""
         field = self.wire.TRAITS.ending_field
-        ends = stream.whole or (field != b"" and field in translated)
+        ends = stream.is_complete or (field != b"" and field in translated)
         if ends or self._held_end:
             self._held_end += translated
             return True
@@ -491,7 +491,7 @@ def _note_stream(stream: ExchangedStream | PassedStream, outcome: RequestOutcome
 
     If the client left after the whole answer was sent, the answer is complete.
     """
-    outcome.usage, outcome.ending = stream.usage, "answer" if stream.whole else ""
+    outcome.usage, outcome.ending = stream.usage, "answer" if stream.is_complete else ""
     if not finished or outcome.usage is None:
         text_characters = stream.words if isinstance(stream, PassedStream) else 0
         outcome.characters = text_characters + _count_characters(stream.parts)

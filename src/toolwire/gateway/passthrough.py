@@ -249,7 +249,7 @@ class PassedStream:
         self._received = Accumulator()
         self._last = b"\n"
         self._failed = False
-        self.whole: bool = False
+        self.is_complete: bool = False
 
     def feed(self, data: bytes) -> bytes:
         """Read `data` and return it unchanged."""
@@ -270,7 +270,7 @@ class PassedStream:
                 case ErrorEnd():
                     self._failed = True
                 case MessageEnd():
-                    self.whole = event.complete
+                    self.is_complete = event.complete
             self._received.feed(event)
 
     @property
@@ -294,7 +294,7 @@ class PassedStream:
             failed is self._failed
         )  # otherwise the error is that of the cut frame, and not one of the provider
         reason = self._received.response.finish_reason if reported_before_end else None
-        broken = ending(reason, complete=self.whole, failed=failed)
+        broken = ending(reason, complete=self.is_complete, failed=failed)
         self.broken = self._failed or broken is not None
         if broken is None:
             return b""

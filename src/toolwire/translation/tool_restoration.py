@@ -1,11 +1,11 @@
-"""What a model called, as the client declared it: the way back of tools that the model's wire could not name or take.
+"""Restore the calls of an answer as the client declared their tools, where the model's wire had no such tools or names.
 
 Rules of this file:
-- A tool of free text is an object with one text field where no free text is taken. Its text is told as it arrives; an
-  object that says anything else makes the call a broken one, and nothing of it is left out or made up.
-- A call of one of the deprecated `functions` has no id, as its client repeats it.
-- A tool in a namespace, or of a wire's own, is called as its wire does; how that is spelled its declaration says.
-- A name that the client's own wire does not take stands in its answer as it was declared.
+- On a wire without free-text tools, such a tool takes an object with the text under `input`. The text is emitted while
+  it arrives. If the object has anything else, the call is broken, and shows all of the text that arrived.
+- A call of one of the deprecated `functions` of Chat Completions has no id, because its client does not send one back.
+- A call of a tool in a namespace, and a call of a built-in tool, is spelled as the tool's declaration requires.
+- A tool name that the client's own wire does not allow is written in the answer as it was declared.
 """
 
 import json
@@ -32,45 +32,45 @@ _LONGEST_OPENING = 256
 _LONGEST_ESCAPE = len(r"\ud83d\ude00")
 
 
-class _Text:
-    """The text of a call as it arrives within an object: as much as is sure, and no more where anything else comes."""
+class _FreeText:
+    """The text of a free-text call, parsed from its object while it arrives. Parsing stops at anything unexpected."""
 
-    __slots__ = ("_inside", "_left", "_told")
+    __slots__ = ("_inside", "_pieces", "_unparsed")
 
     def __init__(self) -> None:
-        self._left = ""
+        self._unparsed = ""
         self._inside: bool | None = None
-        self._told: list[str] = []
+        self._pieces: list[str] = []
 
     @property
-    def told(self) -> str:
-        """What is sure so far."""
-        return "".join(self._told)
+    def parsed(self) -> str:
+        """The text so far."""
+        return "".join(self._pieces)
 
     def feed(self, fragment: str) -> str:
-        """Give the text that is sure after this fragment of the object."""
+        """Add a fragment of the object. Return the text that it completes."""
         if self._inside is False:
             return ""
-        self._left += fragment
+        self._unparsed += fragment
         if self._inside is None:
-            begun = _OPENING.match(self._left)
-            self._inside = True if begun else None if len(self._left) < _LONGEST_OPENING else False
-            if begun is None:
+            opening = _OPENING.match(self._unparsed)
+            self._inside = True if opening else None if len(self._unparsed) < _LONGEST_OPENING else False
+            if opening is None:
                 return ""
-            self._left = self._left[begun.end() :]
+            self._unparsed = self._unparsed[opening.end() :]
         return self._read()
 
     def _read(self) -> str:
-        written = _WORDS.match(self._left).group()  # type: ignore[union-attr]
-        self._left = left = self._left[len(written) :]
-        self._inside = not left or (left[0] == "\\" and len(left) < _LONGEST_ESCAPE)
-        words: str = json.loads(f'"{written}"') if "\\" in written else written
-        self._told.append(words)
-        return words
+        escaped = _WORDS.match(self._unparsed).group()  # type: ignore[union-attr]
+        self._unparsed = unparsed = self._unparsed[len(escaped) :]
+        self._inside = not unparsed or (unparsed[0] == "\\" and len(unparsed) < _LONGEST_ESCAPE)
+        text: str = json.loads(f'"{escaped}"') if "\\" in escaped else escaped
+        self._pieces.append(text)
+        return text
 
 
-class _Declared:
-    """One tool as its client declared it."""
+class _DeclaredTool:
+    """A tool as the client declared it. `builtin` is its type if it is a built-in tool of Responses."""
 
     def __init__(self, tool: Tool) -> None:
         self.tool: Tool = tool
@@ -80,9 +80,9 @@ class _Declared:
         self.builtin: str | None = getattr(self.spelling, "builtin", None)
 
     def mark(self, opaque: Opaque | None) -> Opaque | None:
-        """Return the mark of a call of this tool: the provider's, with the spelling that the declaration asks for.
+        """Return the mark of a call of this tool: `opaque` with the spelling that the declaration requires.
 
-        A provider that speaks the client's wire has spelled its calls itself, but for those of built-in tools.
+        A provider that speaks the client's wire spells its calls itself, except those of built-in tools.
         """
         is_own = opaque is not None and opaque.dialect == self.dialect
         if self.spelling is None or (is_own and self.builtin is None):
@@ -91,19 +91,19 @@ class _Declared:
             return Opaque("", {}, spelling=self.spelling)
         return Opaque(opaque.dialect, opaque.value, spelling=self.spelling)
 
-    def call(self, call: ToolCall, text: _Text | None = None) -> ToolCall:
-        """Give a call as the client declared its tool."""
+    def restore_call(self, call: ToolCall, text: _FreeText | None = None) -> ToolCall:
+        """Return a call as the client declared the tool. `text` is its free text, if that was streamed."""
         call = replace(call, name=self.tool.name) if call.name != self.tool.name else call
         if self.tool.custom and not call.custom:
-            call = _as_text(call, text)
+            call = _as_free_text(call, text)
         if self.builtin is None:
             marked = self.mark(call.opaque)
             has_no_id = self.is_deprecated_function and marked is not call.opaque
             return replace(call, opaque=marked, id=None if has_no_id else call.id)
-        problem = _problem(self.builtin, call)
+        problem = _find_problem(self.builtin, call)
         if problem is not None:
             return cut_off(replace(call, raw=argument_text(call), error=problem))
-        arguments = {**_ALWAYS.get(self.builtin, {}), **call.plain_arguments}
+        arguments = {**_CONSTANT_ARGUMENTS.get(self.builtin, {}), **call.plain_arguments}
         return replace(call, arguments=arguments, opaque=self.mark(call.opaque))
 
 
@@ -117,116 +117,122 @@ def _call_spelling(tool: Tool) -> ChatCallSpelling | ResponsesCallSpelling | Non
     return None
 
 
-def _problem(builtin: str, call: ToolCall) -> str | None:
+def _find_problem(builtin: str, call: ToolCall) -> str | None:
     """Return why a call cannot be written as one of this built-in tool, or None."""
     if not call.runs:
         return call.error or "cut off before it was whole"
-    return None if _fits(builtin, call.plain_arguments) else f"{builtin} takes {_TAKES[builtin]}"
+    return (
+        None
+        if _has_required_arguments(builtin, call.plain_arguments)
+        else f"{builtin} takes {_REQUIRED_ARGUMENTS[builtin]}"
+    )
 
 
-_TAKES = {
+_REQUIRED_ARGUMENTS = {
     "apply_patch": "`type` (create_file, update_file, delete_file), `path` and, but for delete_file, `diff`: strings",
     "shell": "`commands`, a list of strings",
     "local_shell": "`command`, a list of strings",
 }
-# What such a call always says, beside what its model does (openai 3.52.0, LocalShellCallAction).
-_ALWAYS: dict[str, dict[str, Any]] = {"local_shell": {"type": "exec", "env": {}}}
+# Arguments that every such call has, and that the model does not write (openai 3.52.0, LocalShellCallAction).
+_CONSTANT_ARGUMENTS: dict[str, dict[str, Any]] = {"local_shell": {"type": "exec", "env": {}}}
 
 
-def _fits(kind: str, arguments: dict[str, Any]) -> bool:
-    """Whether arguments have what a tool of a wire's own cannot be called without."""
-    match kind, arguments:
+def _has_required_arguments(builtin: str, arguments: dict[str, Any]) -> bool:
+    """Return True if `arguments` have the required arguments of a built-in tool."""
+    match builtin, arguments:
         case "apply_patch", {"type": "create_file" | "update_file", "path": str(), "diff": str()}:
             return True
         case "apply_patch", {"type": "delete_file", "path": str()}:
             return True
         case ("shell", {"commands": list(words)}) | ("local_shell", {"command": list(words)}):
             return all(type(word) is str for word in words)
-    return kind not in _TAKES
+    return builtin not in _REQUIRED_ARGUMENTS
 
 
-def _as_text(call: ToolCall, text: _Text | None) -> ToolCall:
-    """Give the text of a call that has it in an object; one that has anything else is broken, and shows it."""
+def _as_free_text(call: ToolCall, text: _FreeText | None) -> ToolCall:
+    """Return a call whose object has only `input` as a free-text call, and any other call as a broken one."""
     arguments = call.plain_arguments
     if call.runs and arguments.keys() == {"input"} and type(arguments["input"]) is str:
         return replace(call, arguments={}, raw=arguments["input"], custom=True)
-    written = argument_text(call)
-    if text is None or not text.told:
-        text = _Text()
-        text.feed(written)
+    escaped = argument_text(call)
+    if text is None or not text.parsed:
+        text = _FreeText()
+        text.feed(escaped)
     problem = call.error or "a tool of free text takes an object with the text under `input`, and nothing else"
-    return cut_off(replace(call, raw=(text.told or written) + BROKEN, custom=True, error=problem))
+    return cut_off(replace(call, raw=(text.parsed or escaped) + BROKEN, custom=True, error=problem))
 
 
 class ToolRestorer:
-    """The way back of one answer to the client whose request it answers; `names` stand in it as they were declared."""
+    """Restores the calls of one answer. `names` are the tool names that its encoder must not escape."""
 
-    def __init__(self, declared: Mapping[str, _Declared]) -> None:
-        self._declared = declared
-        self.names: tuple[str, ...] = tuple(one.tool.name for one in declared.values() if not is_escaped(one.tool))
-        self._open: dict[int, tuple[_Declared, _Text | None]] = {}
+    def __init__(self, tools: Mapping[str, _DeclaredTool]) -> None:
+        self._tools = tools
+        self.names: tuple[str, ...] = tuple(one.tool.name for one in tools.values() if not is_escaped(one.tool))
+        self._open: dict[int, tuple[_DeclaredTool, _FreeText | None]] = {}
 
-    def response(self, response: Response) -> Response:
-        """Give a response with its calls as the client declared them."""
+    def restore_response(self, response: Response) -> Response:
+        """Return a response with its calls as the client declared their tools."""
         return replace(response, choices=[self._choice(choice) for choice in response.choices])
 
     def _choice(self, choice: Choice) -> Choice:
         content = choice.message.content
         if type(content) is str:
             return choice
-        parts = [self.call(part) if type(part) is ToolCall else part for part in content]  # type: ignore[union-attr]
+        parts = [self.restore_call(part) if type(part) is ToolCall else part for part in content]  # type: ignore[union-attr]
         return replace(choice, message=replace(choice.message, content=parts))
 
-    def call(self, call: ToolCall) -> ToolCall:
-        """Give a call as the client declared its tool."""
-        declared = self._declared.get(call.name)
-        return call if declared is None else declared.call(call)
+    def restore_call(self, call: ToolCall) -> ToolCall:
+        """Return a call as the client declared its tool."""
+        tool = self._tools.get(call.name)
+        return call if tool is None else tool.restore_call(call)
 
-    def events(self, event: Event) -> list[Event]:
-        """Give an event of a stream as the client declared what it tells of; text waits until it is sure."""
+    def restore_events(self, event: Event) -> list[Event]:
+        """Return the events of a stream that `event` becomes for the client. A free text is parsed while it arrives."""
         if isinstance(event, CallStart):
             return [self._start(event)]
         if isinstance(event, CallDelta | CallEnd) and event.key in self._open:
-            return self._go_on(event, *self._open[event.key])
+            return self._continue(event, *self._open[event.key])
         return [event]
 
     def _start(self, event: CallStart) -> CallStart:
-        declared = self._declared.get(event.name)
+        declared = self._tools.get(event.name)
         if declared is None:
             return event
         tool = declared.tool
-        self._open[event.key] = declared, _Text() if tool.custom and not event.custom else None
+        self._open[event.key] = declared, _FreeText() if tool.custom and not event.custom else None
         custom = event.custom or tool.custom
         return replace(event, name=tool.name, custom=custom, opaque=declared.mark(event.opaque))
 
-    def _go_on(self, event: CallDelta | CallEnd, declared: _Declared, text: _Text | None) -> list[Event]:
+    def _continue(self, event: CallDelta | CallEnd, declared: _DeclaredTool, text: _FreeText | None) -> list[Event]:
+        """Continue or end a call. The arguments of a built-in tool are emitted at its end only."""
         if isinstance(event, CallDelta):
-            words = event.fragment if text is None else text.feed(event.fragment)
-            return [] if declared.builtin is not None or not words else [replace(event, fragment=words)]
+            fragment = event.fragment if text is None else text.feed(event.fragment)
+            return [] if declared.builtin is not None or not fragment else [replace(event, fragment=fragment)]
         del self._open[event.key]
-        call = declared.call(event.call, text)
-        last = "" if text is None else _after(text.told, call.raw or "")
-        return [*([CallDelta(event.key, last)] if last else []), replace(event, call=call)]
+        call = declared.restore_call(event.call, text)
+        remainder = "" if text is None else _remainder(text.parsed, call.raw or "")
+        return [*([CallDelta(event.key, remainder)] if remainder else []), replace(event, call=call)]
 
 
-def _after(told: str, whole: str) -> str:
-    return whole[len(told) :] if whole.startswith(told) else ""
+def _remainder(parsed: str, text: str) -> str:
+    """Return the part of `text` that follows the text that was emitted already."""
+    return text[len(parsed) :] if text.startswith(parsed) else ""
 
 
 def tool_restorer(request: Request) -> ToolRestorer | None:
-    """Say how an answer to this request comes back to its client; None where it may come as it is."""
-    declared: dict[str, _Declared] = {}
+    """Return a restorer for the answer to a request, or None if its calls need no change."""
+    tools: dict[str, _DeclaredTool] = {}
     for tool in request.tools:
-        if type(tool) is Tool and _comes_back_otherwise(tool):
-            declared[tool.name] = _Declared(tool)
-    return ToolRestorer(declared) if declared else None
+        if type(tool) is Tool and _has_other_calls(tool):
+            tools[tool.name] = _DeclaredTool(tool)
+    return ToolRestorer(tools) if tools else None
 
 
 def affects_answers(tool: Any) -> bool:
-    """Whether an answer's calls of a tool are read by its declaration."""
-    return type(tool) is Tool and bool(tool.strict or _comes_back_otherwise(tool))
+    """Return True if the declaration of a tool is needed to read the calls of an answer."""
+    return type(tool) is Tool and bool(tool.strict or _has_other_calls(tool))
 
 
-def _comes_back_otherwise(tool: Tool) -> bool:
+def _has_other_calls(tool: Tool) -> bool:
     """Return True if a call of `tool` from another wire has to be changed for the client."""
     return tool.custom or needs_escaping(tool.name) or _call_spelling(tool) is not None

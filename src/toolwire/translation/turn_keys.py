@@ -1,8 +1,12 @@
-"""The turns of a conversation by what its client repeats of them, and what is kept of one that its wire cannot carry.
+"""The memory keys of a conversation's turns, and the turns that are stored because the client's wire cannot carry them.
+
+A turn is one answer of the model. The client sends it back in the next request, but without the signatures and other
+data for which its wire has no place.
 
 Rules of this file:
-- A turn is known by the ids of its calls, or by its words where the client's wire has no ids.
-- What was kept goes back to the provider that made it, and to no other; the client's ids stay.
+- The key of a turn is the id of its first call. If it has no call, or if the client's wire has no ids, the key is
+  made of the turn's content and of the message before it.
+- A stored turn is restored only for the provider that made it. The ids of its calls stay those of the client.
 """
 
 import hashlib
@@ -24,7 +28,7 @@ _write = msgspec.json.Encoder().encode
 
 @readable
 class StoredTurn(Struct, frozen=True):
-    """A turn as its provider told it."""
+    """A turn as its provider wrote it. `maker` is the name of the provider."""
 
     maker: str
     parts: list[Part]
@@ -34,16 +38,16 @@ read_stored_turn: Callable[[bytes], StoredTurn] = msgspec.json.Decoder(StoredTur
 
 
 def join_turns(messages: Sequence[Message]) -> Sequence[Message]:
-    """Give messages whose turns are whole: what the model said in a row is one message."""
+    """Return messages in which each turn of the model is one message. Some wires split a turn into several."""
     turns: list[Message] = []
-    for speaks, group in groupby(messages, lambda message: message.role == "assistant"):
+    for is_model, group in groupby(messages, lambda message: message.role == "assistant"):
         run = list(group)
-        turns += [_as_one(run)] if speaks and len(run) > 1 else run
+        turns += [_merge(run)] if is_model and len(run) > 1 else run
     return messages if len(turns) == len(messages) else turns
 
 
-def _as_one(run: Sequence[Message]) -> Message:
-    """Return one message with the parts of several; what is empty in the later ones is left out."""
+def _merge(run: Sequence[Message]) -> Message:
+    """Return one message with the parts of several. Empty texts of the later messages are left out."""
     first, *others = run
     more = [part for message in others for part in message.parts if not isinstance(part, Text) or part.text]
     return replace(first, content=[*first.parts, *more])
@@ -54,7 +58,7 @@ def turn_keys(
 ) -> Iterator[tuple[int, str]]:
     """Yield the index and the key of each turn of the model in `messages`.
 
-    The first message has the index `start`, and follows a message whose key_material is `key_material`.
+    The first message has the index `start`. `key_material` is that of the message before it.
     """
     before: Message | None = None
     for index, message in enumerate(messages, start):
@@ -64,48 +68,53 @@ def turn_keys(
 
 
 def turn_key(before: Message | bytes, index: int, message: Message, *, by_call_id: bool) -> str:
-    """Return the key of a turn, made of what its client will send again.
+    """Return the key of a turn. It is made only of values that the client will send again.
 
-    `by_call_id` says whether the client's wire repeats the ids of calls.
+    `before` is the message before the turn, or its key material, and `index` is the index of the turn. `by_call_id` is
+    true if the client's wire repeats the ids of calls.
     """
     calls = [part for part in message.parts if isinstance(part, ToolCall)]
     first = calls[0].id if calls and by_call_id else None
-    if first and not was_made(first):  # an id that was made is the same in conversations that begin alike
+    if first and not was_made(first):  # a generated id is the same in conversations that begin alike
         return f"call:{first}"
     earlier = before if isinstance(before, bytes) else key_material(before)
-    said = [piece for piece in (earlier, key_material(message)) if piece]
-    return f"turn:{hashlib.sha256(b'[%d,%b]' % (index, b','.join(said))).hexdigest()}"
+    pieces = [piece for piece in (earlier, key_material(message)) if piece]
+    return f"turn:{hashlib.sha256(b'[%d,%b]' % (index, b','.join(pieces))).hexdigest()}"
 
 
 def key_material(message: Message) -> bytes:
-    """Write what the key of a turn is made of: who speaks, the words, what is called, and what is answered."""
-    key_material = [message.role, message.text, *filter(None, map(_gist, message.parts))]
+    """Return the part of a turn's key that depends on `message`: its role, its text, its calls and their results."""
+    material = [message.role, message.text, *filter(None, map(_part_key_material, message.parts))]
     try:
-        return _write(key_material)
-    except (UnicodeEncodeError, TypeError, OverflowError, RecursionError):  # a body that is given as a value may be any
-        return _write(fingerprint(key_material))
+        return _write(material)
+    except (UnicodeEncodeError, TypeError, OverflowError, RecursionError):  # a dict may have values that are not JSON
+        return _write(fingerprint(material))
 
 
-def _gist(part: Part) -> Any:
+def _part_key_material(part: Part) -> Any:
     match part:
         case ToolCall():
-            return _asks(part)
-        case ToolResult(tool_call_id=name) if not was_made(name):
-            return name  # in another conversation it is another one, and clients cut the words of old results
-        case ToolResult(content=str(words)):
-            return words
+            return _call_key_material(part)
+        case ToolResult(tool_call_id=call_id) if not was_made(call_id):
+            return call_id  # not the text: clients shorten old results
+        case ToolResult(content=str(text)):
+            return text
         case ToolResult(content=parts):
             return "".join(part.text for part in parts if isinstance(part, Text))
     return None
 
 
-def client_parts(parts: list[Part], back: ToolRestorer | None) -> list[Part]:
-    """Give the parts of a turn as its client was told them."""
-    return parts if back is None else [back.call(part) if isinstance(part, ToolCall) else part for part in parts]
+def client_parts(parts: list[Part], restorer: ToolRestorer | None) -> list[Part]:
+    """Return the parts of a turn as its client received them."""
+    return (
+        parts
+        if restorer is None
+        else [restorer.restore_call(part) if isinstance(part, ToolCall) else part for part in parts]
+    )
 
 
 def has_provider_data(part: Part) -> bool:
-    """Whether a part holds what only its provider understands, and needs again."""
+    """Return True if a part has data that its provider needs again, and that no other provider understands."""
     match part:
         case Thinking():
             return True
@@ -114,37 +123,46 @@ def has_provider_data(part: Part) -> bool:
     return False
 
 
-def restore_turn(message: Message, kept: StoredTurn, maker: str, back: ToolRestorer | None) -> Message:
-    """Give a turn as its provider told it, if it made it and the client repeats it; ids are the client's."""
-    if kept.maker != maker:
+def restore_turn(message: Message, stored: StoredTurn, maker: str, restorer: ToolRestorer | None) -> Message:
+    """Return a turn as its provider wrote it, with the client's ids.
+
+    It is restored only if `maker` made it. If the client has changed the turn, only the calls that it repeats are
+    restored.
+    """
+    if stored.maker != maker:
         return message
-    said, known = message.parts, client_parts(kept.parts, back)
-    if _meaning(said) != _meaning(known):
-        return replace(message, content=list(_marked(said, known, kept.parts)))
-    calls = iter([part for part in said if isinstance(part, ToolCall)])
-    parts = [replace(part, id=next(calls).id) if isinstance(part, ToolCall) else part for part in kept.parts]
+    received, sent = message.parts, client_parts(stored.parts, restorer)
+    if _comparable(received) != _comparable(sent):
+        return replace(message, content=list(_with_provider_calls(received, sent, stored.parts)))
+    calls = iter([part for part in received if isinstance(part, ToolCall)])
+    parts = [replace(part, id=next(calls).id) if isinstance(part, ToolCall) else part for part in stored.parts]
     return replace(message, content=parts)
 
 
-def _meaning(parts: Iterable[Part]) -> Any:
-    """Give what a turn says: a client may repeat its texts as one, and with other white space."""
-    words = "".join(part.text for part in parts if isinstance(part, Text))
-    return "".join(words.split()), [_asks(part) for part in parts if isinstance(part, ToolCall)]
+def _comparable(parts: Iterable[Part]) -> Any:
+    """Return the content of a turn for comparison. A client may join its texts, and change the white space."""
+    text = "".join(part.text for part in parts if isinstance(part, Text))
+    return "".join(text.split()), [_call_key_material(part) for part in parts if isinstance(part, ToolCall)]
 
 
-def _asks(call: ToolCall) -> list[Any]:
-    """Give what a call says: a client may repeat it with nulls for what it does not (Codex, openai 3.52.0)."""
-    said = {key: value for key, value in call.plain_arguments.items() if value not in (None, {})}
-    return [call.name, call.raw if call.custom else said]
+def _call_key_material(call: ToolCall) -> list[Any]:
+    """Return the name and the arguments of a call for comparison.
+
+    A client may add nulls for arguments that the model left out (Codex, openai 3.52.0).
+    """
+    arguments = {key: value for key, value in call.plain_arguments.items() if value not in (None, {})}
+    return [call.name, call.raw if call.custom else arguments]
 
 
-def _marked(parts: Iterable[Part], known: Iterable[Part], kept: Iterable[Part]) -> Iterator[Part]:
-    """Give the parts of a turn that the client has changed: the same calls carry what their provider said of them."""
-    pairs = [(one, other) for one, other in zip(known, kept, strict=True) if isinstance(one, ToolCall)]
+def _with_provider_calls(parts: Iterable[Part], sent: Iterable[Part], stored: Iterable[Part]) -> Iterator[Part]:
+    """Yield the parts of a turn that the client has changed. A call that it repeats is replaced by the stored one."""
+    pairs = [(call, original) for call, original in zip(sent, stored, strict=True) if isinstance(call, ToolCall)]
     for part in parts:
         match part:
             case ToolCall():
-                same: Any = next((other for one, other in pairs if _asks(one) == _asks(part)), None)
+                same: Any = next(
+                    (one for call, one in pairs if _call_key_material(call) == _call_key_material(part)), None
+                )
                 yield part if same is None else replace(same, id=part.id)
             case _:
                 yield part

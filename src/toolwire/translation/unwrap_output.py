@@ -1,9 +1,12 @@
-"""An answer that stands in the one field of an object, as its client asked for it: the value alone.
+"""Unwrap an output that the target's wire could only express as the one field of an object.
+
+Some wires accept only a schema of an object as output. A schema of any other value is wrapped in an object with one
+field, and the answer is unwrapped here: the client gets the value alone.
 
 Rules of this file:
-- A word (Gemini's `text/x.enum`) comes back without its quotes, when all of it has come.
-- The text of the value is given as it was written, and as it arrives. What is no object with that field alone is no
-  such answer, and stays as it is: nothing of it is left out.
+- A value of an enum (Gemini's `text/x.enum`) is returned without its quotes, once all of it has arrived.
+- The text of any other value is emitted as the model wrote it, while it arrives.
+- An answer that is not an object with this field alone is returned unchanged.
 """
 
 import re
@@ -19,73 +22,73 @@ from toolwire.types import Choice, Event, Output, PartEnd, PartStart, Request, R
 from toolwire.types.spelling.gemini import GeminiRequestSpelling
 
 _OPENING = re.compile(rf'\s*\{{\s*"{VALUE}"\s*:\s*(?=\S)')
-_OPENED = f'{{"{VALUE}":'
+_USUAL_OPENING = f'{{"{VALUE}":'
 _read = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
-class _Value:
-    """The text of a value as it arrives within an object, without the white space around it."""
+class _ValueText:
+    """Parses the text of a value from its object while it arrives, without the white space around it."""
 
-    __slots__ = ("_blanks", "_depth", "_escaped", "_in_text", "_left", "_reads")
+    __slots__ = ("_blanks", "_depth", "_escaped", "_in_text", "_reader", "_undecided")
 
     def __init__(self) -> None:
-        self._left = ""
-        self._blanks: list[str] = []  # white space that follows what is left
+        self._undecided = ""
+        self._blanks: list[str] = []  # white space that follows the undecided text
         self._depth = 0
         self._in_text = self._escaped = False
-        self._reads: Callable[[str], str] = self._before
+        self._reader: Callable[[str], str] = self._read_opening
 
     @property
-    def left(self) -> str:
-        """The text of which it is not sure yet whether it is of the value."""
-        return self._left + "".join(self._blanks)
+    def undecided(self) -> str:
+        """The text that may or may not belong to the value."""
+        return self._undecided + "".join(self._blanks)
 
     def feed(self, text: str) -> str:
-        """Give what is sure to be of the value, or of an answer that is no such object."""
-        if (self._left or self._blanks) and text.isspace():
+        """Add text. Return the text that belongs to the value, or to an answer that is not such an object."""
+        if (self._undecided or self._blanks) and text.isspace():
             self._blanks.append(text)
             return ""
-        text, self._left = self.left + text, ""
+        text, self._undecided = self.undecided + text, ""
         self._blanks.clear()
-        return self._reads(text)
+        return self._reader(text)
 
-    def _before(self, text: str) -> str:
+    def _read_opening(self, text: str) -> str:
         opening = _OPENING.match(text)
         if opening is not None:
-            self._reads = self._inside
-            return self._inside(text[opening.end() :])
-        if _OPENED.startswith("".join(text.split())):
-            self._left = text
+            self._reader = self._read_value
+            return self._read_value(text[opening.end() :])
+        if _USUAL_OPENING.startswith("".join(text.split())):
+            self._undecided = text
             return ""
-        self._reads = _as_it_is
+        self._reader = _pass_through
         return text
 
-    def _inside(self, text: str) -> str:
-        for place, mark in enumerate(text):
+    def _read_value(self, text: str) -> str:
+        for position, character in enumerate(text):
             if self._in_text:
-                self._in_text = self._escaped or mark != '"'
-                self._escaped = mark == "\\" and not self._escaped
-            elif mark == '"':
+                self._in_text = self._escaped or character != '"'
+                self._escaped = character == "\\" and not self._escaped
+            elif character == '"':
                 self._in_text = True
-            elif mark in "[{":
+            elif character in "[{":
                 self._depth += 1
-            elif mark in "]}" and self._depth:
+            elif character in "]}" and self._depth:
                 self._depth -= 1
-            elif mark in ",}" and not self._depth:
-                self._reads = _as_it_is if mark == "," else self._behind
-                return text[:place].rstrip() + self._reads(text[place + (mark == "}") :])
-        sure = text if self._depth or self._in_text else text.rstrip()
-        self._left = text[len(sure) :]
-        return sure
+            elif character in ",}" and not self._depth:
+                self._reader = _pass_through if character == "," else self._read_rest
+                return text[:position].rstrip() + self._reader(text[position + (character == "}") :])
+        certain = text if self._depth or self._in_text else text.rstrip()
+        self._undecided = text[len(certain) :]
+        return certain
 
-    def _behind(self, text: str) -> str:
-        more = text.lstrip()
-        self._reads = _as_it_is if more else self._behind
-        return more
+    def _read_rest(self, text: str) -> str:
+        rest = text.lstrip()
+        self._reader = _pass_through if rest else self._read_rest
+        return rest
 
 
-class _Word:
-    """The text of one word, which is given at its end."""
+class _EnumText:
+    """Collects the text of an enum value, which is emitted at its end."""
 
     __slots__ = ("_texts",)
 
@@ -93,66 +96,69 @@ class _Word:
         self._texts: list[str] = []
 
     def feed(self, text: str) -> str:
-        """Give nothing yet."""
+        """Add text. Return an empty string, because nothing is emitted before the end."""
         self._texts.append(text)
         return ""
 
     @property
-    def left(self) -> str:
-        """The word."""
-        return _word_of("".join(self._texts))
+    def undecided(self) -> str:
+        """The enum value without its quotes."""
+        return _enum_of("".join(self._texts))
 
 
-def _as_it_is(text: str) -> str:
+def _pass_through(text: str) -> str:
     return text
 
 
-class Unwrapping:
-    """The way back of one answer."""
+class OutputUnwrapper:
+    """Unwraps the output of one answer."""
 
-    def __init__(self, *, word: bool = False) -> None:
-        self._open: dict[int, _Value | _Word] = {}
-        self._begin: type[_Value | _Word] = _Word if word else _Value
-        self._read = _word_of if word else _value_of
+    def __init__(self, *, is_enum: bool = False) -> None:
+        self._open: dict[int, _ValueText | _EnumText] = {}
+        self._parser: type[_ValueText | _EnumText] = _EnumText if is_enum else _ValueText
+        self._read = _enum_of if is_enum else _value_of
 
-    def response(self, response: Response) -> Response:
-        """Give a whole answer with the value alone."""
+    def unwrap_response(self, response: Response) -> Response:
+        """Return a whole answer with the value alone."""
         return replace(response, choices=[_choice(choice, self._read) for choice in response.choices])
 
-    def events(self, event: Event) -> Iterator[Event]:
-        """Give an event of a stream with what is sure of the value."""
+    def unwrap_events(self, event: Event) -> Iterator[Event]:
+        """Yield an event of a stream with the text that belongs to the value."""
         match event:
             case PartStart(key=key, part=Text(text=text) as part):
-                value = self._open[key] = self._begin()
+                value = self._open[key] = self._parser()
                 yield replace(event, part=replace(part, text=value.feed(text))) if text else event
             case TextDelta(key=key, text=text) if key in self._open:
-                if said := self._open[key].feed(text):
-                    yield replace(event, text=said)
+                if decided := self._open[key].feed(text):
+                    yield replace(event, text=decided)
             case PartEnd(key=key) if key in self._open:
-                if left := self._open.pop(key).left:
-                    yield TextDelta(key=key, text=left)
+                if undecided := self._open.pop(key).undecided:
+                    yield TextDelta(key=key, text=undecided)
                 yield event
             case _:
                 yield event
 
 
 def is_value_output(output: Output | None) -> bool:
-    """Whether the answer that is asked for is no object, or need not be one."""
+    """Return True if `output` is a schema of values that need not be objects."""
     return (
         output is not None and output.kind == "schema" and output.schema is not None and not is_of_object(output.schema)
     )
 
 
-def unwrapping(request: Request, source: Dialect, target: Dialect) -> Unwrapping | None:
-    """Return what takes an answer out of its object on the way to `source`; None if it is in none, and is no word."""
-    word = asks_for_enum(request)
-    if source.DIALECT == target.DIALECT or not (word or target.TRAITS.wraps_output):
+def output_unwrapper(request: Request, source: Dialect, target: Dialect) -> OutputUnwrapper | None:
+    """Return an unwrapper for the answer to `request`, or None if the answer needs none.
+
+    `source` is the client's dialect, and `target` the dialect of the answer.
+    """
+    is_enum = asks_for_enum(request)
+    if source.DIALECT == target.DIALECT or not (is_enum or target.TRAITS.wraps_output):
         return None
-    return Unwrapping(word=word) if is_value_output(request.output) else None
+    return OutputUnwrapper(is_enum=is_enum) if is_value_output(request.output) else None
 
 
 def asks_for_enum(request: Request) -> bool:
-    """Return True if the answer that is asked for is a bare word and no JSON (`text/x.enum` of generateContent)."""
+    """Return True if `request` asks for an enum value without quotes (`text/x.enum` of generateContent)."""
     return spelling_of(request.opaque, GeminiRequestSpelling).has_enum_output
 
 
@@ -173,7 +179,7 @@ def _value_of(text: str) -> str:
     return bytes(fields[VALUE]).decode() if fields.keys() == {VALUE} else text
 
 
-def _word_of(text: str) -> str:
+def _enum_of(text: str) -> str:
     value = _value_of(text)
     try:
         return msgspec.json.decode(value, type=str)
