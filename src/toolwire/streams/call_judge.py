@@ -7,7 +7,7 @@ Rules of this file:
   because only the end shows what was cut off and what was lost.
 - Stray text is text that reached no call. It may belong to any call without text. If it is not a whole object, or if it
   broke a call that it was matched to by position, it may be a piece of any call that was not emitted yet.
-- Two calls that may be one call cannot run without text of their own, and cannot run under two names.
+- A call that may be the same as another one cannot run without text of its own, and cannot run under two names.
 - A text that arrived in one piece lacks no piece. If a piece of text may have been lost from a call that was already
   emitted as runnable, the stream ends with an error.
 """
@@ -46,8 +46,10 @@ class Reason(StrEnum):
 class PartialCall(Struct, eq=False):
     """A call as it arrives: its fields, and the text of its arguments in pieces.
 
-    - `index`: its number among the calls of its answer. `number`: its number among the calls of the stream.
-      `wire_index`: the index that the wire gave it.
+    - `index`: its number among the calls of its answer.
+    - `number`: its number among the calls of the stream.
+    - `wire_index`: the index that the wire gave it.
+    - `key`: the key of its events, once its start was emitted.
     - `entry`: the fields of the wire beside the text.
     - `value`: arguments that arrived as a JSON value instead of text.
     - `comes_whole`: the wire writes the whole call at once.
@@ -122,11 +124,11 @@ class PartialCall(Struct, eq=False):
         self.value = None if type(arguments) is str else arguments
 
     def merge(self, fields: dict[str, Any]) -> None:
-        """Add `fields` of the wire to `entry`. Objects grow; any other value replaces the earlier one."""
+        """Add `fields` of the wire to `entry`. Objects grow. Any other value but null replaces the earlier one."""
         for key, value in fields.items():
-            before = self.entry.get(key)
-            if type(before) is dict and type(value) is dict:
-                self.entry[key] = {**before, **value}
+            earlier = self.entry.get(key)
+            if type(earlier) is dict and type(value) is dict:
+                self.entry[key] = {**earlier, **value}
             elif value is not None or key not in self.entry:
                 self.entry[key] = value
 
@@ -161,7 +163,7 @@ class CallJudge:
         self._opened_count = self._open_count = 0
         self._ambiguous_before = 0  # open calls with a lower number may have the text of another call
         self._lost_before = 0  # calls with a lower number may lack a piece of text
-        self._has_stray = self._has_stray_piece = False  # whether there is stray text, and whether it may be a piece
+        self._has_stray = self._has_stray_piece = False  # whether there is stray text, or a stray piece
         self.by_position: list[PartialCall] = []  # the calls whose text was matched by position alone
         self._waiting: dict[int, tuple[PartialCall, ToolCall]] = {}
         self._unchecked: list[PartialCall] = []  # emitted calls that may lack text, not checked yet
@@ -224,8 +226,8 @@ class CallJudge:
             return self._emit(call, _unusable(call, tool_call, problem))
         if not (call.is_whole() if complete is None else complete):
             return self._emit(call, _unusable(call, tool_call, None))
-        sure = tool_call.custom or call.comes_whole or not (tool_call.error is not None or call.is_empty)
-        if tool_call.complete and not sure:
+        is_certain = tool_call.custom or call.comes_whole or not (tool_call.error is not None or call.is_empty)
+        if tool_call.complete and not is_certain:
             self._waiting[call.number] = call, tool_call
             return None
         return self._emit(call, tool_call)
@@ -274,9 +276,9 @@ class CallJudge:
         return self._emit(call, _unusable(call, tool_call, problem) if cut or problem is not None else tool_call)
 
     def check_matches(self, cut: Collection[PartialCall | None] = ()) -> None:
-        """Look for a call that text matched by position has broken; the calls in `cut` were cut off by the end.
+        """Look for a call that was broken by text matched to it by position. Its text counts as stray.
 
-        The text of such a call counts as stray.
+        The calls in `cut` are left out, because the end of the answer cut them off.
         """
         for call in self.by_position:
             if not (call.confirmed or call.free_text or call in cut or call.is_whole()):

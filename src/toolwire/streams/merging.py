@@ -4,7 +4,7 @@ from typing import Any
 
 
 class _Pieces(list[str]):
-    """The pieces of a text. A type of its own tells them from a list that arrived as a list."""
+    """The pieces of a text. Its own type distinguishes it from a list that arrived as a list."""
 
 
 def changed_fields(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:

@@ -220,7 +220,7 @@ class StreamEncoder:
         return b""
 
     def write_error(self, event: ErrorEnd) -> bytes:
-        """Write an error. Nothing follows it. An end that this wire has written before stays in the stream."""
+        """Write an error, after which nothing follows. An end that was already written stays in the stream."""
         written = self.write_ending(complete=False) if self.may_have_written_end() else self.write_unstarted_choices()
         self.ended = self.failed = True
         return written + self.write_error_body(self.encode_reply(event.error).body)
@@ -245,7 +245,7 @@ class StreamEncoder:
         return reply
 
     def may_have_written_end(self) -> bool:
-        """Return True if the wire may have written an end that a later error does not replace."""
+        """Return True if an end may have been written that a later error does not replace."""
         return self._is_native
 
     def write_message_end(self, event: MessageEnd) -> bytes:

@@ -92,7 +92,7 @@ def encode_results(results: Sequence[ToolResult], provider: str) -> list[dict[st
 
 
 def _restore_texts(results: Sequence[ToolResult], bodies: list[dict[str, Any]]) -> None:
-    """Undo the space that a dialect writes before a text that looks like an error and is none."""
+    """Undo the space that a dialect writes before a text that only looks like an error."""
     for result, body in zip(results, bodies, strict=False):
         for key in ("content", "output"):
             if not result.is_error and body.get(key) == f" {result.content}":
@@ -194,7 +194,7 @@ def _read_unparsed_call(entry: Any) -> ToolCall:
     if type(entry) is not dict:
         return ToolCall(None, _UNKNOWN, raw=_write_json(entry), error=f"a call must be an object, not {kind_of(entry)}")
     inner = _call_fields(entry)
-    ids = [holder.get(key) for holder in (entry, inner) for key in ("call_id", "id")]
+    ids = [fields.get(key) for fields in (entry, inner) for key in ("call_id", "id")]
     call_id = next((value for value in ids if type(value) is str and value), None)
     name = inner.get("name")
     if type(name) is not str or not name:

@@ -118,7 +118,7 @@ def exchange(  # noqa: PLR0913 - a keyword each
     """Translate one request to another wire. The returned exchange then translates the answer for the client.
 
     - `target`: a dialect, or a provider. The request is adapted to the provider's server and model.
-    - `path`: the path of the client's request. Gemini's path has the model, and says whether to stream.
+    - `path`: the path of the client's request. Gemini's path has the model, and whether to stream.
     - `model`: the model to ask for, if not the one that the request names.
     - `quirks`: deviations of the server from its dialect.
     - `memory`: the values that were found under the `memory_keys` of an exchange.

@@ -157,12 +157,12 @@ class ExchangeAnswer:
         count, key_material = self._request.end
         message = Message("assistant", client_parts(parts, self.restorer))
         key = turn_key(key_material, count, message, by_call_id=self.sides.source.TRAITS.repeats_call_ids)
-        maker = self.sides.maker
+        provider_name = self.sides.provider_name
         try:
-            self.memory_updates.append((key, _write(StoredTurn(maker, parts))))
+            self.memory_updates.append((key, _write(StoredTurn(provider_name, parts))))
         except (UnicodeEncodeError, TypeError, OverflowError, RecursionError):
             return ()  # it is not JSON, so it cannot be stored
-        return (Loss("message", "signature", "moved", f"kept for {maker}, which reads it again", "formal"),)
+        return (Loss("message", "signature", "moved", f"kept for {provider_name}, which reads it again", "formal"),)
 
 
 class ExchangedStream:

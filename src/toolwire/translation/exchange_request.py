@@ -49,8 +49,8 @@ class Sides(Struct, frozen=True):
         return self.overlay is not None or self.source.DIALECT != self.target.DIALECT
 
     @property
-    def maker(self) -> str:
-        """The name under which the values of this target are stored."""
+    def provider_name(self) -> str:
+        """The name by which the stored turns of this target are found: that of its provider or of its dialect."""
         return self.target.DIALECT if self.provider is None else self.provider.name
 
 
@@ -252,7 +252,7 @@ class ExchangeRequest:
             for index, key in self._turns():
                 if key in self._memory:
                     messages[index] = restore_turn(
-                        messages[index], read_stored_turn(self._memory[key]), sides.maker, restorer
+                        messages[index], read_stored_turn(self._memory[key]), sides.provider_name, restorer
                     )
         if sides.source.TRAITS.shows_foreign_thinking:
             is_native = sides.source.DIALECT == sides.target.DIALECT

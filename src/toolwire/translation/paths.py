@@ -22,9 +22,9 @@ Action = Literal[
 
 
 class RouteMatch(Struct, frozen=True):
-    """What a request to a path asks for, and its dialect.
+    """The operation that a request to a path asks for, and its dialect.
 
-    `streams` is None unless the path says whether to stream. `subject` is the model or the id in the path.
+    `streams` is None unless the path determines it. `subject` is the model or the id in the path.
     """
 
     action: Action

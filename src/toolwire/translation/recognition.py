@@ -90,7 +90,7 @@ def _owners(key: str, kind: Kind) -> tuple[str, ...]:
 
 
 def _matches(value: Any, path: list[str]) -> Iterator[bool]:
-    """Yield a bool for each value that a path leads to: False if the value is null."""
+    """Yield a bool for each value in a body at a path: False if the value is null."""
     if not path:
         yield value is not None
     elif path[0] == "*":

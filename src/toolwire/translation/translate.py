@@ -32,7 +32,7 @@ def request(
 ) -> Encoded:
     """Translate a request's body.
 
-    - `path`: the path of the request's URL. Gemini's path has the model, and says whether to stream.
+    - `path`: the path of the request's URL. Gemini's path has the model, and whether to stream.
     - `model`: the model to ask for, if not the one that the request names.
     - `strict`: raise LossyTranslation if the request loses meaning.
 

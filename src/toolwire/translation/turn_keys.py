@@ -123,13 +123,13 @@ def has_provider_data(part: Part) -> bool:
     return False
 
 
-def restore_turn(message: Message, stored: StoredTurn, maker: str, restorer: ToolRestorer | None) -> Message:
+def restore_turn(message: Message, stored: StoredTurn, provider_name: str, restorer: ToolRestorer | None) -> Message:
     """Return a turn as its provider wrote it, with the client's ids.
 
-    It is restored only if `maker` made it. If the client has changed the turn, only the calls that it repeats are
+    It is restored only if this provider made it. If the client has changed the turn, only the calls that it repeats are
     restored.
     """
-    if stored.maker != maker:
+    if stored.maker != provider_name:
         return message
     received, sent = message.parts, client_parts(stored.parts, restorer)
     if _comparable(received) != _comparable(sent):
