@@ -23,7 +23,7 @@ _LOSS = Loss("system", "billing", "dropped", "it is for its own vendor, and woul
 _raws = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
 
-class RemovedBilling(msgspec.Struct, frozen=True):
+class BillingCut(msgspec.Struct, frozen=True):
     """The number of lines and of blocks that were removed from a request."""
 
     lines: int = 0
@@ -39,7 +39,7 @@ class RemovedBilling(msgspec.Struct, frozen=True):
         return str(int(match[0]) + self.blocks)
 
 
-def remove_billing_line(body: Body) -> tuple[Body, RemovedBilling]:
+def remove_billing_line(body: Body) -> tuple[Body, BillingCut]:
     """Return a Messages body without its billing line."""
     if isinstance(body, dict):
         remaining, removed = _remove(body.get("system"))
@@ -48,7 +48,7 @@ def remove_billing_line(body: Body) -> tuple[Body, RemovedBilling]:
         return {name: remaining if name == "system" else value for name, value in body.items()}, removed
     data = body.encode() if isinstance(body, str) else body
     if _MARK.encode() not in data:
-        return body, RemovedBilling()
+        return body, BillingCut()
     members = members_of(data)
     remaining, removed = _remove_raw(bytes(members.get("system") or b"null"))
     if not removed.lines:
@@ -57,22 +57,18 @@ def remove_billing_line(body: Body) -> tuple[Body, RemovedBilling]:
     return data[:start] + remaining + data[end:], removed
 
 
-def _remove(system: Any) -> tuple[Any, RemovedBilling]:
+def _remove(system: Any) -> tuple[Any, BillingCut]:
     if isinstance(system, str) and system.startswith(_MARK):
-        return system.partition("\n")[2], RemovedBilling(1)
+        return system.partition("\n")[2], BillingCut(1)
     first: Any = system[0] if isinstance(system, list) and system else None
     text = first.get("text") if isinstance(first, dict) else None
     if not (isinstance(text, str) and text.startswith(_MARK)):
-        return system, RemovedBilling()
+        return system, BillingCut()
     remaining = text.partition("\n")[2]
-    return (
-        ([{**first, "text": remaining}, *system[1:]], RemovedBilling(1))
-        if remaining
-        else (system[1:], RemovedBilling(1, 1))
-    )
+    return ([{**first, "text": remaining}, *system[1:]], BillingCut(1)) if remaining else (system[1:], BillingCut(1, 1))
 
 
-def _remove_raw(system: bytes) -> tuple[bytes, RemovedBilling]:
+def _remove_raw(system: bytes) -> tuple[bytes, BillingCut]:
     remaining, removed = _remove(msgspec.json.decode(system))
     if not removed.blocks:
         return msgspec.json.encode(remaining), removed

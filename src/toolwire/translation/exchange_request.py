@@ -20,7 +20,7 @@ from toolwire.encoding.quirks import tuned
 from toolwire.providers import Provider
 from toolwire.providers.adapting import adapted, asked_of_stream, quirks_for
 from toolwire.providers.thoughts import refused_thoughts, without_thoughts
-from toolwire.translation.billing import RemovedBilling, remove_billing_line
+from toolwire.translation.billing import BillingCut, remove_billing_line
 from toolwire.translation.caching import CachedRequest, CacheLookup, TranslationCache
 from toolwire.translation.foreign_thinking import unmark_foreign_thinking
 from toolwire.translation.paths import stream_quirks, wants_stream
@@ -100,7 +100,7 @@ class ExchangeRequest:
     ) -> None:
         self.sides: Sides = sides
         self._settings, self._memory = settings, memory
-        self._data, self._removed_billing = body, RemovedBilling()
+        self._data, self._removed_billing = body, BillingCut()
         if sides.source.TRAITS.has_billing_line and sides.source.DIALECT != sides.target.DIALECT:
             self._data, self._removed_billing = remove_billing_line(body)
         self._encoded: Encoded | None = None

@@ -69,9 +69,9 @@ def matching_dialects(body: Any, kind: Kind = "request") -> tuple[str, ...]:
     return tuple(name for name in NAMES if owners_of_marks and all(name in names for names in owners_of_marks))
 
 
-def check_wire(body: Any, kind: Kind, named: str) -> None:
-    """Raise InvalidBody if a body looks like one of another wire than `named`, or of another kind than `kind`."""
-    name = dialect(named).DIALECT
+def check_wire(body: Any, kind: Kind, dialect_name: str) -> None:
+    """Raise InvalidBody if `body` looks like that of another dialect than `dialect_name`, or of another kind."""
+    name = dialect(dialect_name).DIALECT
     for key, expected in _SHAPES.items():
         value = body.get(key) if type(body) is dict else None
         if value is not None and type(value) not in expected and name in _owners(key, kind):
