@@ -315,10 +315,10 @@ class Decoder(WireDecoder):
         if type(part) is dict:
             text, call = part.get("text"), part.get("functionCall", part.get("function_call"))
             if type(text) is str and len(part) == 1:
-                candidate.say(_PLAIN_TEXT, text)
+                candidate.add_text(_PLAIN_TEXT, text)
                 return
             if type(text) is str and len(part) == 2 and part.get("thought") is True:
-                candidate.say(_PLAIN_THOUGHT, text)
+                candidate.add_text(_PLAIN_THOUGHT, text)
                 return
             if type(call) is dict and self._read_streamed_call(part, call, candidate):
                 return
@@ -328,12 +328,12 @@ class Decoder(WireDecoder):
         elif type(decoded) not in TEXT_DELTAS:
             candidate.add(decoded)
         elif not decoded.opaque.value and not (type(decoded) is Thinking and decoded.signature):
-            candidate.say(replace(decoded, text=""), decoded.text)
+            candidate.add_text(replace(decoded, text=""), decoded.text)
         else:
             shell = replace(decoded, text="")
             candidate.open(shell)
             if decoded.text:
-                candidate.say(shell, decoded.text)
+                candidate.add_text(shell, decoded.text)
             if type(shell) is not Text or not decoded.text:
                 candidate.close()
 

@@ -399,7 +399,7 @@ class Decoder(WireDecoder):
         self.done = False
         answer.close()
         self._start_calls(answer)
-        has_odd = answer.unstarted.has_odd
+        has_odd = answer.unstarted.has_incomplete
         answer.unstarted.add(call)
         previous = answer.calls.calls[-2:][0]
         is_doubtful = self.judge.waits(previous) or (has_odd and not self.judge.refuses(previous))
@@ -421,13 +421,13 @@ class Decoder(WireDecoder):
 
     def _start_calls(self, answer: _ChoiceReader, last: PartialCall | None = None) -> None:
         """Emit the starts of the calls that have a name, in their order, up to `last`."""
-        for call in answer.unstarted.named(last):
+        for call in answer.unstarted.take_named(last):
             self._start_call(call, answer)
 
     def _start_call(self, call: PartialCall, answer: _ChoiceReader) -> None:
         """Emit the start of a call. It is decoded like a call without text."""
         call.key = self.new_key()
-        answer.unstarted.started(call)
+        answer.unstarted.remove(call)
         answer.weight += 2
         start = CallStart(call.key, call.id, call.name, call.index, choice=answer.choice, opaque=WIRE.plain)
         if not _is_plain(call):

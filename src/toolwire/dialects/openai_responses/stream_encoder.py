@@ -160,7 +160,7 @@ class Encoder(SequentialEncoder):
         """Start a part that this wire sent. A part of another wire starts with its first delta."""
         part: Any = event.part
         self._reset_part(event.key, part)
-        return self._start_part(part) if self.is_native(part) else b""
+        return self._add_content_part(part) if self.is_native(part) else b""
 
     def _add_part(self, part: Any) -> None:
         """Append the items of a part, or report it as a loss."""
@@ -180,7 +180,7 @@ class Encoder(SequentialEncoder):
         del (open_blocks or [])[size:]
         self._items.open_content = open_blocks
 
-    def _start_part(self, part: Any) -> bytes:
+    def _add_content_part(self, part: Any) -> bytes:
         """Add a part as far as it is known, and write the start of the item and of the block that it adds.
 
         Losses are not reported yet, because the complete part is added again at its end.
@@ -245,7 +245,7 @@ class Encoder(SequentialEncoder):
         """Write a delta of a text, a refusal or reasoning."""
         data, text = b"", event.text
         if self._snapshot is None and text and type(self._part) in _TEXT_PARTS:
-            data = self._start_part(replace(self._part, text=text))
+            data = self._add_content_part(replace(self._part, text=text))
         if type(event) is not ThinkingDelta:
             return data + self._write_delta(text, self.native_fields(event.opaque))
         return data + self._write_thinking(event)
@@ -278,7 +278,7 @@ class Encoder(SequentialEncoder):
 
     def write_citation(self, event: CitationDelta) -> bytes:
         """Write an annotation."""
-        data = self._start_part(self._part) if self._snapshot is None and type(self._part) is Text else b""
+        data = self._add_content_part(self._part) if self._snapshot is None and type(self._part) is Text else b""
         self._citation_count += 1
         annotation = encode_citation(event.citation, self.ledger)
         if annotation is None or self._text_field is None:

@@ -3,9 +3,9 @@
 from typing import Any
 
 import pytest
-from toolwire.streams.partial_object import DEPTH, PartialObject, parse_json_path
 
 from toolwire.errors import FrameTooLarge
+from toolwire.streams.partial_object import DEPTH, PartialObject, parse_json_path
 from toolwire.wire.framing import LIMIT
 
 PATHS: dict[str, list[str | int]] = {

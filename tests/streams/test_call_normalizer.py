@@ -5,7 +5,6 @@ from typing import Any, Literal
 
 import msgspec
 import pytest
-from toolwire.streams.call_normalizer import CallNormalizer, without_nulls
 
 from tests.client.faces import COMPATIBLE, DIALECTS, FACES, chat, lead, legal
 from toolwire import (
@@ -23,6 +22,7 @@ from toolwire import (
     tool,
 )
 from toolwire.streams.accumulation import events_of
+from toolwire.streams.call_normalizer import CallNormalizer, without_nulls
 from toolwire.testing import simulate
 from toolwire.types import CallEnd, Choice, Response
 
