@@ -22,11 +22,12 @@ demo: .venv/.test ## show an agent that fixes a bug, offline; ARGS="--dialect an
 test: .venv/.test ## run the fast suite, in one process more than there are processors
 	$(PYTEST) --timeout 60 $(TOGETHER) $(ARGS)
 
-lint: .venv/.check ## check format, lint, types and imports
+lint: .venv/.check ## check format, lint, types and imports; report words that are hard to read
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	-@$(BIN)/python scripts/words.py
 
 check: lint ## run all that a pull request must pass: format, lint, types, imports, tests
 	$(PYTEST) --timeout 60 $(TOGETHER) $(ARGS)
