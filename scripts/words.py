@@ -10,6 +10,7 @@ finding is a place to look. Not every finding is wrong, and a sentence without f
 import argparse
 import ast
 import re
+import signal
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -158,4 +159,5 @@ def _shown(path: Path) -> Path:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `words.py ... | head` ends without an error
     sys.exit(main())
