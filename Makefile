@@ -64,10 +64,11 @@ fix: .venv/.check ## format, and mend what lint can mend
 packages: ## install what the code tools use where it is: ripgrep and bubblewrap (Debian)
 	@scripts/packages
 
-docs: .venv/.test ## write anew what is made from the code: support matrix, names for checkers, reference
+docs: .venv/.test ## write anew what is made from the code: support matrix, names for checkers, reference, options
 	$(BIN)/python scripts/support_matrix.py
 	$(BIN)/python scripts/stub.py
 	$(BIN)/python scripts/reference.py
+	$(BIN)/python scripts/options.py
 
 rooms: .venv/.test ## print rooms, layers and lines; ARGS="--at REVISION" those of an earlier commit
 	@$(BIN)/python scripts/rooms.py $(ARGS)

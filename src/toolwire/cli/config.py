@@ -27,7 +27,7 @@ def add(commands: Any) -> None:
         action.add_argument("--config", metavar="FILE", help="the same")
         action.set_defaults(run=run)
     importing = actions.add_parser("import", help="convert LiteLLM's settings, and list what was not imported")
-    importing.add_argument("file", metavar="litellm.yaml")
+    importing.add_argument("file", metavar="litellm.yaml", help="the settings of LiteLLM's proxy")
     importing.set_defaults(run=_import)
 
 

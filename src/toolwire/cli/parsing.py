@@ -89,18 +89,28 @@ def require_extra(extra: str, purpose: str, library: str = "") -> Iterator[None]
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
     """Parse the arguments of a command. Exit with an error message if they are not valid."""
+    parser = _parser([_COMMANDS[word] for word in arguments[:1] if word in _COMMANDS] or list(_COMMANDS.values()))
+    options, more = parser.parse_known_args([_SAME.get(word, word) for word in arguments[:1]] + list(arguments[1:]))
+    if more:
+        options.parser.reject(more, options)
+    return options
+
+
+def whole_parser() -> argparse.ArgumentParser:
+    """Return the parser of all commands."""
+    return _parser(list(_COMMANDS.values()))
+
+
+def _parser(modules: Sequence[str]) -> "_Parser":
+    """Return a parser of the commands of `modules`: a command loads its own module and no other."""
     description = str(toolwire.__doc__).partition("\n")[0]
     formatter = argparse.RawDescriptionHelpFormatter
     parser = _Parser(prog="toolwire", description=description, epilog=_EPILOG, formatter_class=formatter)
     parser.add_argument("-V", "--version", action="version", version=f"toolwire {toolwire.__version__}")
     commands = parser.add_subparsers(metavar="COMMAND")
-    named = [_COMMANDS[word] for word in arguments[:1] if word in _COMMANDS]
-    for name in named or dict.fromkeys(_COMMANDS.values()):
+    for name in dict.fromkeys(modules):
         importlib.import_module(f"toolwire.cli.{name}").add(commands)
-    options, more = parser.parse_known_args([_SAME.get(word, word) for word in arguments[:1]] + list(arguments[1:]))
-    if more:
-        options.parser.reject(more, options)
-    return options
+    return parser
 
 
 def count(text: str) -> int:

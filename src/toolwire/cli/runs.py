@@ -172,14 +172,14 @@ def _seconds(text: str) -> float:
     return seconds
 
 
-_ID: dict[str, Any] = {"id": {"metavar": "ID"}}
+_ID: dict[str, Any] = {"id": {"metavar": "ID", "help": "the run, as `toolwire runs list` prints it"}}
 _COMMANDS: dict[str, tuple[Any, str, dict[str, Any]]] = {
     "list": (
         _list,
         "list runs, the newest first",
         {
             "--state": {"choices": _STATES, "metavar": "STATE", "help": ", ".join(_STATES)},
-            "--limit": {"type": count, "default": 100, "metavar": "N"},
+            "--limit": {"type": count, "default": 100, "metavar": "N", "help": "how many at most (default: 100)"},
             "--json": {"action": "store_true", "help": "a JSON object to a line"},
         },
     ),
@@ -188,7 +188,7 @@ _COMMANDS: dict[str, tuple[Any, str, dict[str, Any]]] = {
         "show what happened in a run",
         _ID
         | {
-            "--after": {"type": int, "default": 0, "metavar": "OFFSET"},
+            "--after": {"type": int, "default": 0, "metavar": "OFFSET", "help": "only events after this number"},
             "--follow": {"action": "store_true", "help": "wait for further events"},
         },
     ),
@@ -198,7 +198,7 @@ _COMMANDS: dict[str, tuple[Any, str, dict[str, Any]]] = {
         "approve or reject a call that waits for approval",
         _ID
         | {
-            "call": {"metavar": "CALL"},
+            "call": {"metavar": "CALL", "help": "the id of the call, as `toolwire runs show` prints it"},
             "--no": {"action": "store_true", "help": "reject the call"},
             "--reason": {"help": "why it is rejected; sent to the model"},
         },

@@ -27,6 +27,8 @@ from toolwire.types import Loss, Severity
 from toolwire.wire.bodies import read_body
 
 _KINDS = ("request", "response", "stream", "error")
+_KINDS_WITH = {"path": ("request",), "model": ("request",), "status": ("error",), "json": _KINDS[:2] + _KINDS[3:]}
+"""The kinds of input that an option of `translate` applies to; an option without a row applies to all of them."""
 PIECE = 65536
 _SEVERITIES = get_args(Severity)
 # The first bytes of a stream contain a line of server-sent events, or the beginning of JSON.
@@ -60,11 +62,14 @@ def add(commands: Any) -> None:
     command = commands.add_parser("dialects", help="list the dialects")
     command.set_defaults(run=_dialects)
     command = commands.add_parser("models", help="list the models of the catalogue with their prices")
-    command.add_argument("--provider")
+    command.add_argument("--provider", help="only the models of this provider")
     command.set_defaults(run=_models)
 
 
 def _translate(options: argparse.Namespace) -> int:
+    for name, kinds in _KINDS_WITH.items():
+        if getattr(options, name) != options.parser.get_default(name) and options.kind not in kinds:
+            options.parser.error(f"--{name} applies to --kind {' or '.join(kinds)}, not to --kind {options.kind}")
     try:
         return _translate_stream(options) if options.kind == "stream" else _translate_body(options)
     except LossyTranslation as refusal:
