@@ -3,6 +3,7 @@
 Rule: sentences are those of docstrings, and signatures those of the code. None is written by hand.
 """
 
+import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -134,7 +135,8 @@ def _described(name: str, one: griffe.Object) -> Iterator[str]:
         return
     members = members_of(one) if one.is_class and not _holds_settings(one) else []
     lines = [f"    {line}" for member in members for line in _signatures(member, one.name)]
-    yield from (f"## `{name}`", "", "```text", *_signatures(one, name), *lines, "```", "", _words(one), "")
+    yield from (f"## `{name}`", "", "```text", *_signatures(one, name), *lines, "```", "")
+    yield from (_with_fences(_words(one)), "")
     said = [f"- `{member.name}`: {_sentence(member)}" for member in members if member.docstring is not None]
     yield from (*said, "") if said else ()
 
@@ -160,6 +162,11 @@ def _signatures(one: griffe.Object, name: str) -> Iterator[str]:
 
 def _words(one: griffe.Object) -> str:
     return one.docstring.value.strip() if one.docstring is not None else ""
+
+
+def _with_fences(words: str) -> str:
+    """Return `words` with its examples as code blocks of Markdown."""
+    return re.sub(r"(?ms)^>>> .*?(?=\n\n|\Z)", r"```pycon\n\g<0>\n```", words)
 
 
 def _sentence(one: griffe.Object, *, whole: bool = False) -> str:

@@ -33,6 +33,16 @@ class Client(BaseClient):
 
     `chat` sends one request. `run` executes a conversation until it ends, `stream` yields its events, and `generate`
     returns its value.
+
+    >>> import asyncio
+    >>> from toolwire import aio
+    >>> from toolwire.testing import simulate
+    >>> async def main(url: str) -> str | None:
+    ...     async with aio.Client("openai", "gpt-6-sol", base_url=url, api_key="any") as client:
+    ...         return (await client.run("I am Ann.")).content
+    >>> with simulate(["Hello, Ann."]) as model:
+    ...     asyncio.run(main(model.url))
+    'Hello, Ann.'
     """
 
     async def chat(
@@ -194,6 +204,14 @@ async def generate(prompt: Prompt = None, provider: Providers = None, model: str
     """Ask a model, run the tools that it calls, and return the `Done`. With `output`, return the parsed value.
 
     `output` is a type or a JSON Schema. Raise NoStructuredOutput if the answer has no such value.
+
+    >>> import asyncio
+    >>> from toolwire import aio
+    >>> from toolwire.testing import simulate
+    >>> with simulate(["Hello."]) as model:
+    ...     done = asyncio.run(aio.generate("Hi.", "ollama", "qwen3", base_url=model.url, api_key="any"))
+    >>> done.content
+    'Hello.'
     """
     async with Client(provider, model, **pop_client_options(settings, settings.pop("options", None))) as client:
         return await client.generate(prompt, **settings)
@@ -212,6 +230,17 @@ def stream(
     prompt: Prompt = None, provider: Providers = None, model: str | None = None, **settings: Unpack[OnceSettings]
 ) -> Stream[None]: ...
 def stream(prompt: Prompt = None, provider: Providers = None, model: str | None = None, **settings: Any) -> Stream:
-    """Ask a model, run the tools that it calls, and yield the events as they arrive."""
+    """Ask a model, run the tools that it calls, and yield the events as they arrive.
+
+    >>> import asyncio
+    >>> from toolwire import TextDelta, aio
+    >>> from toolwire.testing import simulate
+    >>> async def main(url: str) -> str:
+    ...     items = aio.stream("Hi.", "gemini", "gemini-3.5-flash", base_url=url, api_key="any")
+    ...     return "".join([item.text async for item in items if isinstance(item, TextDelta)])
+    >>> with simulate(["Hello."]) as model:
+    ...     asyncio.run(main(model.url))
+    'Hello.'
+    """
     client = Client(provider, model, **pop_client_options(settings, settings.pop("options", None)))
     return Stream(client, prompt, settings, client.close)

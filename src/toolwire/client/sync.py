@@ -30,6 +30,13 @@ class Client(BaseClient):
 
     `chat` sends one request. `run` executes a conversation until it ends, `stream` yields its events, and `generate`
     returns its value.
+
+    >>> from toolwire import Client
+    >>> from toolwire.testing import simulate
+    >>> with simulate(["Hello, Ann.", "Bye."]) as model:
+    ...     with Client("openai", "gpt-6-sol", base_url=model.url, api_key="any") as client:
+    ...         [client.run("I am Ann.").content, client.chat("Bye.").content]
+    ['Hello, Ann.', 'Bye.']
     """
 
     def chat(
@@ -100,6 +107,13 @@ class Stream(ConversationStream[T_co]):
     """A running conversation: iterate over it, or call `next()`; `collect()` reads the rest.
 
     `done` is its end, or None before that. After an interruption it holds the history up to there.
+
+    >>> from toolwire import TextDelta, stream
+    >>> from toolwire.testing import simulate
+    >>> with simulate(["Hello."]) as model:
+    ...     items = stream("Hi.", "openai", "gpt-6-sol", base_url=model.url, api_key="any")
+    ...     print("".join(item.text for item in items if isinstance(item, TextDelta)), items.done.ending)
+    Hello. answer
     """
 
     _drive = staticmethod(flow)
@@ -192,6 +206,16 @@ def generate(prompt: Prompt = None, provider: Providers = None, model: str | Non
     """Ask a model, run the tools that it calls, and return the `Done`. With `output`, return the parsed value.
 
     `output` is a type or a JSON Schema. Raise NoStructuredOutput if the answer has no such value.
+
+    >>> from toolwire import ToolCall, generate
+    >>> from toolwire.testing import simulate
+    >>> def get_weather(city: str) -> str:
+    ...     return f"25 degrees in {city}"
+    >>> with simulate([ToolCall(None, "get_weather", {"city": "Oslo"}), "It is warm."]) as model:
+    ...     server = {"base_url": model.url, "api_key": "any"}
+    ...     done = generate("How is Oslo?", "openai", "gpt-6-sol", tools=[get_weather], **server)
+    >>> (done.ending, done.content, done.turns)
+    ('answer', 'It is warm.', 2)
     """
     with Client(provider, model, **pop_client_options(settings, settings.pop("options", None))) as client:
         return client.generate(prompt, **settings)
@@ -210,6 +234,14 @@ def stream(
     prompt: Prompt = None, provider: Providers = None, model: str | None = None, **settings: Unpack[OnceSettings]
 ) -> Stream[None]: ...
 def stream(prompt: Prompt = None, provider: Providers = None, model: str | None = None, **settings: Any) -> Stream:
-    """Ask a model, run the tools that it calls, and yield the events as they arrive."""
+    """Ask a model, run the tools that it calls, and yield the events as they arrive.
+
+    >>> from toolwire import TextDelta, stream
+    >>> from toolwire.testing import simulate
+    >>> with simulate(["Hello."]) as model:
+    ...     items = stream("Hi.", "anthropic", "claude-sonnet-5-5", base_url=model.url, api_key="any")
+    ...     print("".join(item.text for item in items if isinstance(item, TextDelta)))
+    Hello.
+    """
     client = Client(provider, model, **pop_client_options(settings, settings.pop("options", None)))
     return Stream(client, prompt, settings, client.close)

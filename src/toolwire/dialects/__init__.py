@@ -100,7 +100,13 @@ class _Tuned:
 
 
 def dialect(name: str | Dialect, **quirks: Unpack[QuirkOptions]) -> Dialect:
-    """Give a dialect by its name or alias, or the dialect that was passed; quirks adapt it to a server."""
+    """Give a dialect by its name or alias, or the dialect that was passed; quirks adapt it to a server.
+
+    >>> from toolwire import Context, Message, Request, dialect
+    >>> request = Request(model="m", context=Context(messages=[Message("Hello")]))
+    >>> dialect("openai-chat").encode_request(request).body["messages"]
+    [{'role': 'user', 'content': 'Hello'}]
+    """
     found = _load(name) if isinstance(name, str) else name
     return _Tuned(found, tuned(PLAIN, quirks)) if quirks else found
 

@@ -276,7 +276,12 @@ _KEYS: dict[str, str] = {}
 
 
 def put_key(provider: str, key: str | None) -> None:
-    """Store the key of a provider for this process, or delete it with None. The `api_key` of a client comes first."""
+    """Store the `key` of `provider` for this process, or delete it with None. The `api_key` of a client comes first.
+
+    >>> from toolwire.providers import put_key
+    >>> put_key("openai", "sk-test")
+    >>> put_key("openai", None)
+    """
     preset = named(provider)
     if preset is None:
         raise UnknownProvider(provider)
@@ -295,7 +300,12 @@ ALIASES = {"responses": "openai-responses", "google": "gemini", "openai-chat": "
 
 
 def named(name: str) -> Provider | None:
-    """Return the known provider with this name or alias, or None."""
+    """Return the known provider with this `name` or alias, or None.
+
+    >>> from toolwire import providers
+    >>> providers.named("groq").base_url
+    'https://api.groq.com/openai/v1'
+    """
     return PROVIDERS.get(ALIASES.get(name, name))
 
 
@@ -321,11 +331,18 @@ AnyProvider = str | Provider | Mapping[str, Any] | tuple[str | Provider | Mappin
 def provider_of(
     given: AnyProvider | None = None, model: str | None = None, **options: Unpack[ProviderOptions]
 ) -> tuple[Provider, str | None]:
-    """Return the provider and the model.
+    """Return the provider and the model, with `options` in place of the fields of the same names.
 
     `given` is a name, a `Provider`, a map of its fields with the name of a preset under `name`, or a pair of one of
     these and a map of options. Without `given`, the prefix of the model names the provider. Raises `UnknownProvider`,
     or `InvalidField` for a wrong option.
+
+    >>> from toolwire.providers import provider_of
+    >>> provider, model = provider_of(model="groq/llama-4")
+    >>> (provider.name, model)
+    ('groq', 'llama-4')
+    >>> provider_of({"dialect": "openai-chat", "base_url": "https://llm.example/v1"})[0].dialect
+    'openai-chat'
     """
     if model is not None and not isinstance(model, str):
         raise InvalidField("model", f"must be a string, not {type(model).__name__}")

@@ -93,6 +93,13 @@ class Limits(Struct, frozen=True):
     """The limits of calls, unless their tools declare limits of their own.
 
     `timeout` is in seconds, and `output` in characters. `calls` limits the calls of a turn, `parallel` those at a time.
+
+    >>> from toolwire import AgentResolver, Limits, ToolCall, execute
+    >>> def count(to: int) -> str:
+    ...     return " ".join(str(number) for number in range(to))
+    >>> [result] = execute([ToolCall("1", "count", {"to": 1000})], AgentResolver([count]), limits=Limits(output=100))
+    >>> len(result.content) < 300
+    True
     """
 
     timeout: float | None = None
@@ -262,6 +269,13 @@ def execute(
     `resolve` is the function that `session_tools.prepare` returned, a resolver (with `context`), a resolver class, a
     pair of a resolver and its folder, or a function of a call. `timeout`, `output`, `calls` and `parallel` are limits.
     `cancel` stops the calls. `record` receives what happened to each call. Raises `InvalidField` for a wrong limit.
+
+    >>> from toolwire import AgentResolver, ToolCall, execute
+    >>> def add(a: int, b: int) -> int:
+    ...     return a + b
+    >>> results = execute([ToolCall("1", "add", {"a": 2, "b": 3}), ToolCall("2", "sub", {})], AgentResolver([add]))
+    >>> [result.content for result in results]
+    ['5', "unknown tool 'sub'. Available: add"]
     """
     limits = _limits_of(limits, options)
     resolve = runner_of(resolve, "execute")

@@ -133,9 +133,13 @@ def problems_of(resolver: Any, call: ToolCall, context: Any = None) -> list[str]
 
 
 def resolver_of(source: Any, path: str) -> Any:
-    """Return a resolver instance from an instance, a class, or a pair `(resolver, cwd)`.
+    """Return a resolver instance from `source`: an instance, a class, or a pair `(resolver, cwd)`.
 
-    Raises `InvalidField` if it lacks `resolve` or `available_tools`.
+    Raises `InvalidField`, with `path`, if it lacks `resolve` or `available_tools`.
+
+    >>> from toolwire.resolvers import AgentResolver, resolver_of
+    >>> type(resolver_of(AgentResolver, "resolver")).__name__
+    'AgentResolver'
     """
     pair = type(source) is tuple and len(source) == 2
     resolver = _bind_folder(*source) if pair else _bind_folder(source)
@@ -165,14 +169,27 @@ def _takes_folder(cls: type) -> bool:
 
 
 def offers_tools(source: Any) -> bool:
-    """Return True if `source` is a resolver, a resolver class, or a pair of one and a folder."""
+    """Return True if `source` is a resolver, a resolver class, or a pair of one and a folder.
+
+    >>> from toolwire import CodeTools
+    >>> from toolwire.resolvers import offers_tools
+    >>> offers_tools((CodeTools, "/project")), offers_tools("read_file")
+    (True, False)
+    """
     if type(source) is tuple and len(source) == 2 and isinstance(source[1], str | os.PathLike):
         source = source[0]
     return callable(getattr(source, "available_tools", None))
 
 
 def tools_of(resolver: Any) -> list[Tool]:
-    """Return the tools of `resolver`."""
+    """Return the tools of `resolver`.
+
+    >>> from toolwire.resolvers import AgentResolver, tools_of
+    >>> def read(path: str) -> str:
+    ...     return f"contents of {path}"
+    >>> [tool.name for tool in tools_of(AgentResolver([read]))]
+    ['read']
+    """
     return list(resolver.available_tools())
 
 

@@ -193,7 +193,16 @@ def _text_of(content: Any) -> str:
 
 
 def report(serial: Sequence[StepResult], parallel: Sequence[StepResult], errors: Sequence[StepError]) -> str:
-    """Format the results of the steps as Markdown."""
+    """Format the results of the `serial` and `parallel` steps, and the `errors` of those that failed, as Markdown.
+
+    >>> from toolwire.resolvers import StepResult, report
+    >>> print(report([StepResult("search", "Overview", "found owls")], [], []))
+    ## Sequential Results
+    <BLANKLINE>
+    ### Step 1: Overview
+    <BLANKLINE>
+    found owls
+    """
     parts: list[str] = []
     if serial:
         parts.append("## Sequential Results")

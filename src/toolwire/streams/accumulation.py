@@ -174,7 +174,12 @@ class Accumulator:
 
 
 def accumulate(events: Iterable[Event]) -> Response:
-    """Give the response that the events of a stream add up to; it never raises."""
+    """Give the response that the events of a stream add up to; it never raises.
+
+    >>> from toolwire import Message, Response, accumulate, events_of
+    >>> accumulate(events_of(Response.of(Message("assistant", "Hi"), "stop"))).content
+    'Hi'
+    """
     accumulator = Accumulator()
     for event in events:
         accumulator.feed(event)
@@ -182,7 +187,12 @@ def accumulate(events: Iterable[Event]) -> Response:
 
 
 def events_of(response: Response) -> Iterator[Event]:
-    """Give a whole response as the events of a stream, each part in one piece."""
+    """Give a whole response as the events of a stream, each part in one piece.
+
+    >>> from toolwire import Message, Response, events_of
+    >>> [type(event).__name__ for event in events_of(Response.of(Message("assistant", "Hi"), "stop"))]
+    ['MessageStart', 'PartStart', 'TextDelta', 'PartEnd', 'ChoiceEnd', 'MessageEnd']
+    """
     yield MessageStart(replace(response, choices=[]))
     key = 0
     for place, choice in enumerate(response.choices):

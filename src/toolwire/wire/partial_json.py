@@ -27,7 +27,12 @@ class Preview(Struct, frozen=True):
 
 
 def partial_json(fragments: str) -> Preview:
-    """Read the beginning of a call's arguments."""
+    """Read the beginning of a call's arguments.
+
+    >>> from toolwire import partial_json
+    >>> partial_json('{"city": "Lon').value
+    {'city': 'Lon'}
+    """
     try:
         return Preview(_decode(fragments), complete=True)
     except _UNREADABLE:

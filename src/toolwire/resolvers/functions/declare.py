@@ -152,6 +152,14 @@ def tool(given: Any = None, /, **options: Any) -> Any:
 
     `ToolOptions` lists the options. Raises `InvalidField` for a wrong option, and `InvalidSchema` for a signature
     that has no JSON Schema.
+
+    >>> from toolwire import tool
+    >>> @tool(sensitive=["api_key"])
+    ... def get_weather(city: str, api_key: str = "") -> str:
+    ...     '''Return the weather in a city.'''
+    ...     return f"25 degrees in {city}"
+    >>> get_weather.definition().parameters["required"]
+    ['city']
     """
     unknown = sorted(options.keys() - _OPTIONS)
     if unknown:
