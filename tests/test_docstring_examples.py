@@ -2,6 +2,7 @@
 
 import ast
 import doctest
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -34,18 +35,19 @@ EXAMPLES = list(examples())
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.name)
-def test_every_example_runs(example: doctest.DocTest) -> None:
+def test_every_example_runs(example: doctest.DocTest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     printed: list[str] = []
     runner = doctest.DocTestRunner(verbose=False, optionflags=doctest.ELLIPSIS)
     results = runner.run(example, out=printed.append, clear_globs=False)
     assert results.failed == 0, "".join(printed)
 
 
-def test_a_wrong_example_is_found() -> None:
+def test_a_wrong_example_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A control."""
     wrong = doctest.DocTestParser().get_doctest(">>> 1 + 1\n3\n", {}, "wrong", None, 0)
     with pytest.raises(AssertionError):
-        test_every_example_runs(wrong)
+        test_every_example_runs(wrong, tmp_path, monkeypatch)
 
 
 @pytest.mark.parametrize("name", BEGINNINGS)

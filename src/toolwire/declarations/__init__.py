@@ -63,9 +63,17 @@ def loads(
     handlers: bool = True,
     allow: Collection[str] | None = None,
 ) -> Declared:
-    """Load declarations from a text. The ending of `name` selects YAML or JSON.
+    """Load declarations from `text`. The ending of `name` selects YAML or JSON.
 
     The other parameters and the errors are those of `load`.
+
+    >>> import json
+    >>> from toolwire import ToolCall, declarations
+    >>> parameters = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
+    >>> tool = {"name": "dedent", "description": "Dedent.", "handler": "textwrap:dedent", "parameters": parameters}
+    >>> declared = declarations.loads(json.dumps({"tools": [tool]}), name="tools.json")
+    >>> declared.resolver().resolve(ToolCall("call_1", "dedent", {"text": "  owls"})).content
+    'owls'
     """
     return _load(text, Problems(name), handlers=handlers, allow=allow, folder=None)
 

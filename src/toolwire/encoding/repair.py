@@ -32,7 +32,13 @@ _ANSWERERS = ("assistant", "model")
 
 
 def repair(messages: Sequence[Message], losses: list[Loss] | None = None) -> Sequence[Message]:
-    """Give a history in which every call is followed by its result; `losses` name each change."""
+    """Give a history in which every call is followed by its result; `losses` name each change.
+
+    >>> from toolwire import Message, ToolCall, repair
+    >>> history = [Message("Look."), Message("assistant", [ToolCall("call_1", "look", {})]), Message("Never mind.")]
+    >>> [message.role for message in repair.repair(history)]
+    ['user', 'assistant', 'tool', 'user']
+    """
     return messages if is_legal(messages) else _Repair(messages, [] if losses is None else losses).run()
 
 

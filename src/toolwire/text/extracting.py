@@ -44,13 +44,18 @@ def extract(
     limit: int = MAX_CALLS,
     given: Iterable[str] = (),
 ) -> Parsed:
-    """Return the calls of an answer. The result's `protocol` is how they were read, so it shows a fallback to text.
+    """Return the calls of `response`. The result's `protocol` is how they were read, so it shows a fallback to text.
 
     - `capabilities`: a mapping, or an object with the attribute `native_tool_calls`.
     - `tools`: a call of any other tool is an error.
     - `readers`: further forms of calls in text that are read (`text_tagged.READERS`).
     - `seed`: makes derived call ids differ between answers. `limit`: the most calls that an answer may have.
     - `given`: the input texts of the model. A block that repeats one of them is a quotation and not a call.
+
+    >>> from toolwire import Message, ToolCall, tool_calls
+    >>> found = tool_calls.extract(Message("assistant", [ToolCall("call_1", "ping", {})]))
+    >>> [call.name for call in found.calls]
+    ['ping']
     """
     message, key, cut = _message_of(response)
     if message.role != "assistant":

@@ -178,6 +178,21 @@ def open(  # noqa: A001, PLR0913 - the public name is `traces.open`; its options
     can compute a chain. `failing` decides what a failure of the store does: "stop" makes recording raise, "continue"
     logs and counts the lost traces. `create` creates the table or migrates it. A commit has at most `batch` traces.
     At most `queue` traces wait for their commit. Transient errors are retried for `patience` seconds.
+
+    >>> import tempfile
+    >>> from toolwire import Trace, traces
+    >>> call = {
+    ...     "tool_name": "look",
+    ...     "arguments": {},
+    ...     "result": "ok",
+    ...     "result_type": "ok",
+    ...     "duration_ms": 1,
+    ...     "iteration": 0,
+    ... }
+    >>> with traces.open(f"sqlite:///{tempfile.mkdtemp()}/traces.db") as store:
+    ...     ticket = store.record(Trace.new(call))
+    ...     print(store.flush(), [trace.tool_name for trace in store.traces().rows])
+    True ['look']
     """
     digest = digester(key)
     if failing not in _POLICIES:

@@ -32,7 +32,12 @@ _ARGUMENT_KEYS = ("arguments", "input", "args")
 
 
 def encode_definitions(tools: Iterable[Tool | ServerTool | Mapping[str, Any]], provider: str) -> list[dict[str, Any]]:
-    """Write declarations in the form that `tools` of a provider's request has."""
+    """Write declarations in the form that `tools` of a provider's request has.
+
+    >>> from toolwire import Tool, codec
+    >>> codec.encode_definitions([Tool("ping", "Ping", {"type": "object"})], "anthropic")
+    [{'name': 'ping', 'description': 'Ping', 'input_schema': {'type': 'object'}}]
+    """
     target = _dialect(provider)
     declared = Context(tools=list(tools)).tools
     for place, tool in enumerate(declared):
@@ -53,7 +58,12 @@ def _check_depth(tool: Tool | ServerTool, path: str) -> None:
 
 
 def encode_result(result: ToolResult, provider: str) -> dict[str, Any]:
-    """Write a result as the one message that brings it to a provider."""
+    """Write a result as the one message that brings it to a provider.
+
+    >>> from toolwire import ToolResult, codec
+    >>> codec.encode_result(ToolResult("call_1", "ping", "pong"), "openai")
+    {'role': 'tool', 'tool_call_id': 'call_1', 'content': 'pong'}
+    """
     bodies = encode_results([result], provider)
     if len(bodies) != 1:
         raise UserError(
@@ -63,7 +73,13 @@ def encode_result(result: ToolResult, provider: str) -> dict[str, Any]:
 
 
 def encode_results(results: Sequence[ToolResult], provider: str) -> list[dict[str, Any]]:
-    """Write results as the messages that bring them to a provider: one message for all if the provider wants that."""
+    """Write results as the messages that bring them to a provider: one message for all if the provider wants that.
+
+    >>> from toolwire import ToolResult, codec
+    >>> results = [ToolResult("call_1", "ping", "pong"), ToolResult("call_2", "ping", "pong")]
+    >>> len(codec.encode_results(results, "anthropic"))
+    1
+    """
     target = _dialect(provider)
     link = target.TRAITS.result_link
     for index, result in enumerate(results):
@@ -112,7 +128,13 @@ def _as_it_is(tool: Tool | ServerTool, target: Dialect) -> Tool | ServerTool:
 
 
 def decode_tool_calls(body: Any, provider: str) -> list[ToolCall]:
-    """Read the calls of a response's body, in order; [] where there is none."""
+    """Read the calls of a response's body, in order; [] where there is none.
+
+    >>> from toolwire import codec
+    >>> body = {"message": {"tool_calls": [{"function": {"name": "ping", "arguments": {}}}]}}
+    >>> codec.decode_tool_calls(body, "ollama")[0].name
+    'ping'
+    """
     source = _dialect(provider)
     if type(body) is not dict:
         return []

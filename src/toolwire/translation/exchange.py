@@ -123,6 +123,15 @@ def exchange(  # noqa: PLR0913 - a keyword each
     `response_id` is the id of the answer where the wires differ: another server may give one id to several answers, and
     clients take answers of one id for one. `now` is its time, in seconds of the epoch, if the provider gives none. An
     answer of the client's own wire keeps its id and its time.
+
+    >>> from toolwire import translate
+    >>> body = {"model": "m", "messages": [{"role": "user", "content": "Hi"}]}
+    >>> exchange = translate.exchange(body, source="openai-chat", target="ollama")
+    >>> exchange.encoded.path
+    '/api/chat'
+    >>> answer = {"model": "m", "message": {"role": "assistant", "content": "Hello."}, "done": True}
+    >>> exchange.response(answer).body["choices"][0]["message"]["content"]
+    'Hello.'
     """
     provider = target if isinstance(target, Provider) else None
     sides = Sides(dialect(source), target.speaks() if isinstance(target, Provider) else dialect(target), provider, over)

@@ -117,7 +117,12 @@ def vendor_of(headers: Mapping[str, str]) -> str | None:
 
 
 def wire_of(method: str, path: str, headers: Mapping[str, str]) -> str | None:
-    """Find the dialect of an HTTP request, or None."""
+    """Find the dialect of an HTTP request, or None.
+
+    >>> from toolwire import translate
+    >>> translate.wire_of("POST", "/v1/messages", {})
+    'anthropic'
+    """
     asked = read_path(path.partition("?")[0], {name.lower(): value for name, value in headers.items()})
     if asked is None:
         return None

@@ -34,6 +34,12 @@ def request(
     """Translate a request's body; `path` is that of its URL (Gemini's names the model and says whether to stream).
 
     `model` replaces the model that the request names.
+
+    >>> from toolwire import translate
+    >>> body = {"model": "m", "top_k": 5, "max_tokens": 9, "messages": [{"role": "user", "content": "Hi"}]}
+    >>> encoded = translate.request(body, source="anthropic", target="openai-chat")
+    >>> encoded.path, [loss.path for loss in encoded.losses]
+    ('/v1/chat/completions', ['top_k'])
     """
     here, there = dialect(source), dialect(target)
     source_body = read_body(body)
@@ -74,7 +80,13 @@ def _holds(body: Any, steps: list[str]) -> bool:
 
 
 def response(body: Body, source: str | Dialect, target: str | Dialect, *, strict: bool = False) -> Encoded:
-    """Translate a response's body."""
+    """Translate a response's body.
+
+    >>> from toolwire import translate
+    >>> body = {"model": "m", "message": {"role": "assistant", "content": "Hi."}, "done": True, "done_reason": "stop"}
+    >>> translate.response(body, source="ollama", target="openai-chat").body["choices"][0]["message"]["content"]
+    'Hi.'
+    """
     here, there = dialect(source), dialect(target)
     encoded = there.encode_response(here.decode_response(read_body(body)))
     if strict:
@@ -107,7 +119,14 @@ class TranslatedStream:
 
 
 def stream(source: str | Dialect, target: str | Dialect) -> TranslatedStream:
-    """Translate a stream while it runs."""
+    """Translate a stream while it runs.
+
+    >>> from toolwire import translate
+    >>> stream = translate.stream(source="ollama", target="anthropic")
+    >>> sent = stream.feed(b'{"message":{"role":"assistant","content":"Hi."},"done":false}' + bytes([10]))
+    >>> b'"text_delta","text":"Hi."' in sent
+    True
+    """
     return TranslatedStream(dialect(source).decode_stream(), dialect(target).encode_stream())
 
 
@@ -121,6 +140,12 @@ def error(
     """Translate an error's body; it may be anything that a server may answer, bytes of any text too.
 
     The `headers` of the answer say how long to wait; the reply says it in its own.
+
+    >>> from toolwire import translate
+    >>> body = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}
+    >>> reply = translate.error(529, body, source="anthropic", target="openai-chat")
+    >>> reply.status, reply.body["error"]["message"]
+    (529, 'Overloaded')
     """
     here, there = dialect(source), dialect(target)
     decoded = here.decode_error(status, read_error(body), headers)

@@ -193,7 +193,14 @@ class ToolCall(_Part, frozen=True, gc=False, tag="tool_call", eq=False):
 
     @classmethod
     def parse(cls, id: str | None, name: str, raw: str, **fields: Any) -> "ToolCall":  # noqa: A002 - the field's name
-        """Make a call from the argument text of a wire; the call keeps the text, and says what is wrong with it."""
+        """Make a call from the argument text of a wire; the call keeps the text, and says what is wrong with it.
+
+        >>> from toolwire import ToolCall
+        >>> ToolCall.parse("call_1", "look", '{"a": 1}').arguments
+        {'a': 1}
+        >>> ToolCall.parse("call_1", "look", '{"a": ').runs
+        False
+        """
         arguments, error = parse_arguments(raw)
         return cls(id, name, arguments, raw=raw, error=error, **fields)
 
