@@ -203,7 +203,13 @@ async def generate(
 async def generate(prompt: Prompt = None, provider: Providers = None, model: str | None = None, **settings: Any) -> Any:
     """Ask a model, run the tools that it calls, and return the `Done`. With `output`, return the parsed value.
 
-    `output` is a type or a JSON Schema. Raise NoStructuredOutput if the answer has no such value.
+    - `prompt`: a text, a message, a list of messages or a `Context`.
+    - `provider`: a name, a `Provider`, a map of its fields, or a list of these; the next one is asked if one fails.
+    - `model`: the name of the model. `PROVIDER/NAME` names the provider too.
+    - `settings`: those of a request, of a run and of a client. `output` is a type or a JSON Schema.
+
+    Raise ProviderError if the provider fails before an answer has begun, and NoStructuredOutput if the answer has no
+    value of `output`.
 
     >>> import asyncio
     >>> from toolwire import aio
@@ -231,6 +237,9 @@ def stream(
 ) -> Stream[None]: ...
 def stream(prompt: Prompt = None, provider: Providers = None, model: str | None = None, **settings: Any) -> Stream:
     """Ask a model, run the tools that it calls, and yield the events as they arrive.
+
+    `prompt`, `provider`, `model` and `settings` are those of `generate`. An error of the provider is raised if no event
+    arrived before it.
 
     >>> import asyncio
     >>> from toolwire import TextDelta, aio

@@ -45,7 +45,7 @@ class Declared(Struct, frozen=True):
 
 
 def load(path: str | os.PathLike[str], *, handlers: bool = True, allow: Collection[str] | None = None) -> Declared:
-    """Load a file of declarations: `.yaml`, `.yml` or `.json`.
+    """Load the file of declarations at `path`: `.yaml`, `.yml` or `.json`.
 
     `allow` lists the modules that may be imported, each with all its submodules. None allows every module that the
     program can import, except those that can access the whole machine, such as `os`. A `cwd` in the file is relative to
@@ -65,7 +65,7 @@ def loads(
 ) -> Declared:
     """Load declarations from `text`. The ending of `name` selects YAML or JSON.
 
-    The other parameters and the errors are those of `load`.
+    `handlers`, `allow` and the errors are those of `load`.
 
     >>> import json
     >>> from toolwire import ToolCall, declarations

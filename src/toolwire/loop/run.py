@@ -47,8 +47,9 @@ def tool_loop(
     accept: Accept | None = None,
     beside: _Beside | None = None,
 ) -> Loop:
-    """Run a conversation with tools until it ends, as a generator of steps.
+    """Run the conversation of `request` with tools until it ends, as a generator of steps.
 
+    - `limits` are the turns, tokens, cost and seconds after which the run ends.
     - Without `auto_tools` no tool runs: the run ends with the calls.
     - `terminal_tool` names a tool whose call ends the run, and does not run.
     - `price` returns the cost of a model's usage, and `elapsed` the seconds that have passed. Each is called only if

@@ -166,9 +166,10 @@ def server_of(
     context: object = None,
     limits: Limits | None = None,
 ) -> Any:
-    """Return the official low-level server (`mcp.server.lowlevel.Server`) of a resolver, for a host to mount.
+    """Return the official low-level server (`mcp.server.lowlevel.Server`) of `resolver`, for a host to mount.
 
-    `names` are the tools to serve, by default all; `context` is passed to every call. Raise MissingExtra without the
+    `name`, `version` and `instructions` describe the server to its clients. `names` are the tools to serve, by default
+    all. `context` is passed to every call, and `limits` are those of `execute`. Raise MissingExtra without the
     extra `mcp`.
     """
     need_official("to serve tools over MCP")
@@ -186,7 +187,7 @@ def server_of(
 
 
 def serve(resolver: AnyResolver, **options: Any) -> None:
-    """Serve a resolver until the client disconnects or the user interrupts it. The options are those of `aserve`."""
+    """Serve `resolver` until the client disconnects or the user interrupts it. The `options` are those of `aserve`."""
 
     async def main() -> None:
         if options.get("transport") == "http":
@@ -211,9 +212,9 @@ async def aserve(
     http_limits: HttpLimits | None = None,
     **options: Any,
 ) -> None:
-    """Serve a resolver over stdio, or at `http://HOST:PORT/mcp`. All other options are those of `server_of`.
+    """Serve `resolver` over stdio, or at `http://HOST:PORT/mcp`. The other `options` are those of `server_of`.
 
-    Port 0 is any free port; `ready` is called with the URL. To serve other machines, `hosts` lists the names by which
+    `port` 0 is any free port; `ready` is called with the URL. To serve other machines, `hosts` lists the names by which
     clients reach the server: `HOST:PORT`, or `HOST:*`. `http_limits` bounds what clients can occupy. Raise InvalidField
     for an unknown `transport`.
     """

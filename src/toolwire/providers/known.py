@@ -310,7 +310,12 @@ def named(name: str) -> Provider | None:
 
 
 def quirks_of(name: str | None, known: Model | None) -> dict[str, Any]:
-    """Return the quirks of a model that the catalogue or its family knows."""
+    """Return the quirks of the model `name` that its catalogue entry `known` or its family has.
+
+    >>> from toolwire.providers import quirks_of
+    >>> quirks_of("an-unknown-model", None)
+    {}
+    """
     quirks: dict[str, Any] = {}
     if known is not None and known.max_output is not None:
         quirks["default_max_tokens"] = max(known.max_output, _LEAST_MAX_TOKENS)
@@ -334,7 +339,7 @@ def provider_of(
     """Return the provider and the model, with `options` in place of the fields of the same names.
 
     `given` is a name, a `Provider`, a map of its fields with the name of a preset under `name`, or a pair of one of
-    these and a map of options. Without `given`, the prefix of the model names the provider. Raises `UnknownProvider`,
+    these and a map of options. `model` is a name, or `PROVIDER/NAME` if there is no `given`. Raises `UnknownProvider`,
     or `InvalidField` for a wrong option.
 
     >>> from toolwire.providers import provider_of

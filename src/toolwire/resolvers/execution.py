@@ -266,9 +266,14 @@ def execute(
 ) -> list[ToolResult]:
     """Run `calls`, and return one result for each, in order.
 
-    `resolve` is the function that `session_tools.prepare` returned, a resolver (with `context`), a resolver class, a
-    pair of a resolver and its folder, or a function of a call. `timeout`, `output`, `calls` and `parallel` are limits.
-    `cancel` stops the calls. `record` receives what happened to each call. Raises `InvalidField` for a wrong limit.
+    - `resolve`: the function that `session_tools.prepare` returned, a resolver, a resolver class, a pair of a resolver
+      and its folder, or a function of a call.
+    - `tools`: the declarations of the tools, by default those of the resolver. They have the limits of single tools.
+    - `context`: the context that a resolver passes to its tools.
+    - `limits`, or `options` with its fields: `timeout`, `output`, `calls` and `parallel`.
+    - `cancel`: stops the calls. `record`: receives what happened to each call.
+
+    Raises `InvalidField` for a wrong limit.
 
     >>> from toolwire import AgentResolver, ToolCall, execute
     >>> def add(a: int, b: int) -> int:
@@ -318,7 +323,18 @@ async def aexecute(
     record: CallRecord | None = None,
     **options: Unpack[LimitOptions],
 ) -> list[ToolResult]:
-    """Run calls without blocking the event loop; see `execute`."""
+    """Run `calls` without blocking the event loop, and return one result for each.
+
+    The parameters are those of `execute`.
+
+    >>> import asyncio
+    >>> from toolwire import AgentResolver, ToolCall, aio
+    >>> async def add(a: int, b: int) -> int:
+    ...     return a + b
+    >>> [result] = asyncio.run(aio.execute([ToolCall("1", "add", {"a": 2, "b": 3})], AgentResolver([add])))
+    >>> result.content
+    '5'
+    """
     limits = _limits_of(limits, options)
     resolve = runner_of(resolve, "execute")
     groups = _groups_of(_jobs_of(list(calls), resolve, tools, limits))

@@ -122,7 +122,7 @@ class Resolver:
 
 
 def cover_files(resolver: Any, paths: Iterable[str | os.PathLike[str]]) -> None:
-    """Hide the files at these paths from the tools of `resolver`, if they use files."""
+    """Hide the files at `paths` from the tools of `resolver`, if they use files."""
     if isinstance(resolver, Resolver):
         resolver.cover_files(paths)
 
@@ -194,13 +194,27 @@ def tools_of(resolver: Any) -> list[Tool]:
 
 
 def recipe_of(resolver: Any, name: str) -> Callable[[dict[str, Any]], object] | None:
-    """Return the recipe of the tool `name`, if `resolver` has recipes."""
+    """Return the recipe of the tool `name`, if `resolver` has recipes.
+
+    >>> from toolwire.resolvers import AgentResolver, recipe_of
+    >>> recipe_of(AgentResolver([]), "research") is None
+    True
+    """
     find = getattr(resolver, "dispatch_recipe", None)
     return find(name) if callable(find) else None
 
 
 def fields_of(resolver: Any, name: str) -> list[str]:
-    """Return the sensitive fields of the tool `name`. If the resolver fails to name them, all fields are sensitive."""
+    """Return the sensitive fields of the tool `name` of `resolver`. If the resolver fails, all fields are sensitive.
+
+    >>> from toolwire import AgentResolver, tool
+    >>> from toolwire.resolvers import fields_of
+    >>> @tool(sensitive=["pin"])
+    ... def pay(pin: str) -> str:
+    ...     return "paid"
+    >>> fields_of(AgentResolver([pay]), "pay")
+    ['pin']
+    """
     find = getattr(resolver, "sensitive_fields_for", None)
     try:
         return list(find(name) or ()) if callable(find) else []
@@ -209,7 +223,7 @@ def fields_of(resolver: Any, name: str) -> list[str]:
 
 
 def resolving(resolver: Any, call: ToolCall, context: Any = None) -> Work[ToolResult]:
-    """Run `call` by any resolver, as steps. A failure is an error result, except an unknown tool, which is raised."""
+    """Run `call` by any `resolver`, as steps, with `context`. A failure is an error result. Raises `UnknownTool`."""
     steps = getattr(resolver, "resolving", None)
     if steps is not None:
         return (yield from steps(call, context))  # type: ignore[no-any-return]

@@ -60,7 +60,7 @@ class StepError(Struct, frozen=True):
 
 
 def dispatching(resolver: Any, call: ToolCall, context: Any = None) -> Work[ToolResult]:
-    """Run `call` as steps: by its recipe if the resolver has one, else directly."""
+    """Run `call` as steps, with `context`: by its recipe if `resolver` has one, else directly."""
     recipe = recipe_of(resolver, call.name) if call.runs else None
     if recipe is None:
         return (yield from resolving(resolver, call, context))

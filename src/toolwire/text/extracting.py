@@ -73,7 +73,7 @@ def extract(
 
 
 def extract_or_raise(response: Any, capabilities: Any = None, **settings: Any) -> list[ToolCall]:
-    """Return the calls of an answer. The settings are those of `extract`.
+    """Return the calls of `response`. `capabilities` and `settings` are those of `extract`.
 
     Raises `UnreadableCalls` if a call cannot run; the exception also holds the calls that can.
     """

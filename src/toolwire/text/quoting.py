@@ -60,7 +60,7 @@ def _spellings_of(block: str) -> Iterator[str]:
 
 
 def texts_given(request: Request) -> Iterator[str]:
-    """Yield the texts of a request that the model did not write."""
+    """Yield the texts of `request` that the model did not write."""
     system = request.system
     yield from [system] if isinstance(system, str) else _texts_of(system or ())
     for message in request.messages:

@@ -95,7 +95,7 @@ def write_anchor(position: int, ledger: str) -> str:
 
 
 def verify(rows: Iterable[Row], anchor: str | None = None, key: bytes | str | None = None) -> Verification:
-    """Verify a chain of rows: find rows that were changed, removed, inserted or moved since they were written.
+    """Verify the chain of `rows`: find rows that were changed, removed, inserted or moved since they were written.
 
     With an `anchor`, also find rows that were cut off at the end. `key` is the key that the store was opened with.
     """

@@ -178,7 +178,7 @@ def read_text(
 
 
 def parse_or_raise(text: str | None, tools: Iterable[Any] | None = None, **settings: Any) -> list[ToolCall]:
-    """Return the calls in an answer's text. The settings are those of `parse`.
+    """Return the calls in `text`, an answer to `tools`. The `settings` are those of `parse`.
 
     Raises `UnreadableCalls` if a call cannot run; the exception also holds the calls that can.
     """

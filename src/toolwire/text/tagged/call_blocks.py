@@ -82,5 +82,5 @@ def hides_id(call: ToolCall) -> bool:
 
 
 def calls_in_text(message: Message) -> bool:
-    """Return True if the message has calls that were read in its text."""
+    """Return True if `message` has calls that were read in its text."""
     return any(isinstance(part, ToolCall) and made_by(part.opaque, DIALECT) for part in message.parts)
