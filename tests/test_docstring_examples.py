@@ -6,16 +6,24 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import griffe
 import pytest
 
 import toolwire
+from scripts import reference
 
 PACKAGE = Path(toolwire.__file__).parent
-# Without these, a user cannot begin. Each of them must have an example.
-BEGINNINGS = (
-    "accumulate approved checkable cost dialect events_of execute filtered generate partial_json prefixed renamed "
-    "resolver resolver_fn stream tool tool_loop AgentResolver Client CodeTools Composition"
-).split()
+# Public functions whose docstring has no example: they serve for ever or start a server of tools, or return steps.
+WITHOUT_EXAMPLE = set(
+    "mcp.aserve mcp.http mcp.serve mcp.server_of mcp.stdio "
+    "resolvers.dispatching resolvers.resolving text.from_response_template".split()
+)
+# Public functions whose docstring does not name all of their parameters.
+WITH_UNNAMED_PARAMETERS = set(
+    "accumulate codec.decode_tool_calls codec.encode_definitions codec.encode_result codec.encode_results dialect "
+    "events_of partial_json repair.repair translate.error translate.exchange translate.request translate.response "
+    "translate.stream translate.wire_of".split()
+)
 
 
 def examples() -> Iterator[doctest.DocTest]:
@@ -50,7 +58,35 @@ def test_a_wrong_example_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         test_every_example_runs(wrong, tmp_path, monkeypatch)
 
 
-@pytest.mark.parametrize("name", BEGINNINGS)
-def test_the_first_names_of_a_user_have_an_example(name: str) -> None:
-    value = getattr(toolwire, name)
-    assert ">>> " in (value.__doc__ or ""), f"add an example that runs to the docstring of {name}"
+def test_every_public_function_has_an_example() -> None:
+    missing = {name for name, function in public_functions() if ">>> " not in docstring_of(function)}
+    assert missing <= WITHOUT_EXAMPLE, "add an example that runs to the docstring"
+
+
+def test_every_public_function_names_its_parameters() -> None:
+    unnamed = {
+        name: parameters
+        for name, function in public_functions()
+        if (parameters := [each for each in parameters_of(function) if f"`{each}" not in docstring_of(function)])
+    }
+    assert unnamed.keys() <= WITH_UNNAMED_PARAMETERS, f"name these parameters in backticks: {unnamed}"
+
+
+def public_functions() -> Iterator[tuple[str, griffe.Function]]:
+    """Yield each public function of the root and of its modules, by the name that users import."""
+    seen: set[str] = set()
+    for name, one in reference.offered().items():
+        exports = [(f"{name}.{inner}", one[inner]) for inner in sorted(map(str, one.exports or ()))]
+        for label, member in exports if one.is_module else [(name, one)]:
+            target = member.final_target if isinstance(member, griffe.Alias) else member
+            if isinstance(target, griffe.Function) and target.path not in seen:
+                seen.add(target.path)
+                yield label, target
+
+
+def docstring_of(function: griffe.Function) -> str:
+    return function.docstring.value if function.docstring is not None else ""
+
+
+def parameters_of(function: griffe.Function) -> list[str]:
+    return [one.name for one in function.parameters if one.name not in {"self", "cls"} and not one.name.startswith("_")]

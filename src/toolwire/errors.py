@@ -139,7 +139,17 @@ class MissingExtra(UserError, ImportError):  # type: ignore[misc]  # `path` is w
 
 
 class UnknownTool(UserError, LookupError):
-    """A call of a tool that the resolver does not have; `known` are its tools."""
+    """A call of a tool that the resolver does not have; `known` are its tools.
+
+    >>> from toolwire import AgentResolver, ToolCall, UnknownTool
+    >>> def ping() -> str:
+    ...     return "pong"
+    >>> try:
+    ...     AgentResolver([ping]).resolve(ToolCall("call_1", "pong", {}))
+    ... except UnknownTool as error:
+    ...     error.known
+    ('ping',)
+    """
 
     def __init__(self, name: str, known: Iterable[str]) -> None:
         self.name = name
@@ -169,7 +179,14 @@ class UnreadableCalls(UserError):
 
 
 class ToolError(ToolwireError):
-    """Raised by a tool to fail with its own message, which the model receives unchanged."""
+    """Raised by a tool to fail with its own message, which the model receives unchanged.
+
+    >>> from toolwire import AgentResolver, ToolCall, ToolError
+    >>> def search(query: str) -> str:
+    ...     raise ToolError("log in first")
+    >>> AgentResolver([search]).resolve(ToolCall("call_1", "search", {"query": "tea"})).content
+    'log in first'
+    """
 
 
 class RunParked(ToolwireError):
@@ -205,7 +222,16 @@ class NoStructuredOutput(ToolwireError):
 
 
 class LossyTranslation(ToolwireError):
-    """A strict translation was rejected; `losses` are what it would lose."""
+    """A strict translation was rejected; `losses` are what it would lose.
+
+    >>> from toolwire import LossyTranslation, translate
+    >>> body = {"model": "m", "temperature": 0.2, "messages": [{"role": "user", "content": "Hi"}]}
+    >>> try:
+    ...     translate.request(body, source="openai-chat", target="anthropic", strict=True)
+    ... except LossyTranslation as error:
+    ...     [loss.path for loss in error.losses if loss.severity == "semantic"]
+    ['temperature']
+    """
 
     def __init__(self, losses: Sequence[Any]) -> None:
         self.losses: tuple[Any, ...] = tuple(losses)

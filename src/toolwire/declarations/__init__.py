@@ -50,6 +50,15 @@ def load(path: str | os.PathLike[str], *, handlers: bool = True, allow: Collecti
     `allow` lists the modules that may be imported, each with all its submodules. None allows every module that the
     program can import, except those that can access the whole machine, such as `os`. A `cwd` in the file is relative to
     the file. With `handlers=False` nothing is imported. Raises `DeclarationError` with all problems of the file.
+
+    >>> import json, tempfile
+    >>> from pathlib import Path
+    >>> from toolwire import declarations
+    >>> file = Path(tempfile.mkdtemp(), "tools.json")
+    >>> ping = {"name": "ping", "description": "Ping.", "parameters": {"type": "object"}}
+    >>> size = file.write_text(json.dumps({"tools": [ping]}))
+    >>> [tool.name for tool in declarations.load(file, handlers=False).tools]
+    ['ping']
     """
     file, problems = Path(path), Problems(os.fspath(path))
     data = read_file(file, problems)

@@ -261,7 +261,12 @@ class Catalogue:
 
 @cache
 def built_in() -> Catalogue:
-    """Return the built-in catalogue, read once."""
+    """Return the built-in catalogue, read once.
+
+    >>> from toolwire import catalogue
+    >>> catalogue.built_in() is catalogue.built_in()
+    True
+    """
     return Catalogue.load()
 
 

@@ -49,7 +49,15 @@ _CANCELLED_UNAPPROVED = "not run: nobody had approved it when everything was sto
 
 
 class Cancel:
-    """Stops running calls, from any thread: call the object, or `cancel()`. The calls get results that say so."""
+    """Stops running calls, from any thread: call the object, or `cancel()`. The calls get results that say so.
+
+    >>> from toolwire import AgentResolver, Cancel, ToolCall, execute
+    >>> cancel = Cancel()
+    >>> cancel()
+    >>> [result] = execute([ToolCall("call_1", "ping", {})], AgentResolver([]), cancel=cancel)
+    >>> result.is_error
+    True
+    """
 
     def __init__(self) -> None:
         self._event = threading.Event()
@@ -325,7 +333,7 @@ async def aexecute(
 ) -> list[ToolResult]:
     """Run `calls` without blocking the event loop, and return one result for each.
 
-    The parameters are those of `execute`.
+    `resolve`, `tools`, `context`, `limits`, `cancel`, `record` and `options` are those of `execute`.
 
     >>> import asyncio
     >>> from toolwire import AgentResolver, ToolCall, aio

@@ -122,7 +122,17 @@ class Resolver:
 
 
 def cover_files(resolver: Any, paths: Iterable[str | os.PathLike[str]]) -> None:
-    """Hide the files at `paths` from the tools of `resolver`, if they use files."""
+    """Hide the files at `paths` from the tools of `resolver`, if they use files.
+
+    >>> import tempfile
+    >>> from toolwire import CodeTools, ToolCall
+    >>> from toolwire.resolvers import cover_files
+    >>> folder = tempfile.mkdtemp()
+    >>> tools = CodeTools(folder)
+    >>> cover_files(tools, [f"{folder}/traces.db"])
+    >>> tools.resolve(ToolCall("call_1", "read_file", {"path": "traces.db"})).is_error
+    True
+    """
     if isinstance(resolver, Resolver):
         resolver.cover_files(paths)
 

@@ -36,6 +36,18 @@ class Plan(Struct, frozen=True):
     """The steps of a recipe. `compose(serial_results, parallel_results, errors)` builds the result from them.
 
     A `compose` with a single parameter receives the three as a map.
+
+    >>> from toolwire import AgentResolver, Plan, Step, ToolCall, execute
+    >>> def search(query: str) -> str:
+    ...     return f"found {query}"
+    >>> def research(topic: str) -> str:
+    ...     return "run by its recipe"
+    >>> def plan(arguments):
+    ...     step = Step("search", {"query": arguments["topic"]}, "Overview")
+    ...     return Plan(serial=[step], compose=lambda serial, parallel, errors: serial[0].content)
+    >>> resolver = AgentResolver([search, research], recipes={"research": plan})
+    >>> execute([ToolCall("call_1", "research", {"topic": "owls"})], resolver)[0].content
+    'found owls'
     """
 
     serial: Sequence[Step] = ()

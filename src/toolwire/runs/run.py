@@ -241,6 +241,14 @@ class Runs:
     `tools` are used for runs that were started in other processes. `queue` is the queue whose runs this process
     executes. `lease` is the number of seconds after which the runs of a dead process are taken over. `concurrency`
     limits how many runs from the queue, and runs that were taken over, are executed at the same time.
+
+    >>> import tempfile
+    >>> from toolwire import Runs
+    >>> from toolwire.testing import simulate
+    >>> with simulate(["Hello."]) as model, Runs(f"sqlite:///{tempfile.mkdtemp()}/runs.db") as runs:
+    ...     run = runs.start("Hi.", "openai", "m", id="r1", options={"base_url": model.url, "api_key": "any"})
+    ...     print(run.result().content, run.state)
+    Hello. done
     """
 
     def __init__(

@@ -91,7 +91,15 @@ class Fail(Struct, frozen=True):
 
 
 class Finish(Struct, frozen=True):
-    """Set the finish reason, instead of the one that follows from the parts."""
+    """Set the finish reason, instead of the one that follows from the parts.
+
+    >>> from toolwire import Client
+    >>> from toolwire.testing import Finish, simulate
+    >>> with simulate([["Half of an", Finish("length")]]) as model:
+    ...     with Client("openai", "gpt-6-sol", base_url=model.url, api_key="any") as client:
+    ...         client.chat("Hi.").finish_reason
+    'length'
+    """
 
     reason: FinishReason
     stop_sequence: str | None = None
@@ -106,6 +114,12 @@ class Expect(Struct, frozen=True, kw_only=True):
     - `results` holds a text for each tool whose result the request must contain.
     - `messages` is the number of messages.
     - `where` returns a true value, or raises.
+
+    >>> from toolwire import generate
+    >>> from toolwire.testing import Expect, simulate
+    >>> with simulate([[Expect(last="weather"), "Sunny."]]) as model:
+    ...     generate("How is the weather?", "openai", "gpt-6-sol", base_url=model.url, api_key="any").content
+    'Sunny.'
     """
 
     last: str | None = None

@@ -76,6 +76,10 @@ def extract_or_raise(response: Any, capabilities: Any = None, **settings: Any) -
     """Return the calls of `response`. `capabilities` and `settings` are those of `extract`.
 
     Raises `UnreadableCalls` if a call cannot run; the exception also holds the calls that can.
+
+    >>> from toolwire import Message, ToolCall, tool_calls
+    >>> [call.name for call in tool_calls.extract_or_raise(Message("assistant", [ToolCall("call_1", "ping", {})]))]
+    ['ping']
     """
     return extract(response, capabilities, **settings).or_raise()
 

@@ -98,6 +98,10 @@ def verify(rows: Iterable[Row], anchor: str | None = None, key: bytes | str | No
     """Verify the chain of `rows`: find rows that were changed, removed, inserted or moved since they were written.
 
     With an `anchor`, also find rows that were cut off at the end. `key` is the key that the store was opened with.
+
+    >>> from toolwire import traces
+    >>> traces.verify([]).count
+    0
     """
     check = ChainCheck(key, anchor)
     for row in rows:

@@ -46,7 +46,12 @@ def export(store: "Store", file: IO[str], **filters: "Unpack[Filters]") -> int:
 
 
 def rows_of(lines: Iterable[str | bytes]) -> Iterator[Mapping[str, Any]]:
-    """Parse exported `lines` and yield their rows."""
+    """Parse exported `lines` and yield their rows.
+
+    >>> from toolwire import traces
+    >>> list(traces.rows_of(['{"id": "t-1"}']))
+    [{'id': 't-1'}]
+    """
     for number, line in enumerate(lines, 1):
         try:
             row = json.loads(line)
@@ -61,5 +66,11 @@ def import_(store: "Store", file: Iterable[str | bytes], anchor: str | None = No
     """Write the exported chain of `file` into the empty `store`. A chain that does not verify is rejected as a whole.
 
     With an `anchor`, the end of the chain is verified too.
+
+    >>> import io, tempfile
+    >>> from toolwire import traces
+    >>> with traces.open(f"sqlite:///{tempfile.mkdtemp()}/traces.db") as store:
+    ...     traces.import_(store, io.StringIO("")).count
+    0
     """
     return store.load(rows_of(file), anchor)

@@ -34,7 +34,17 @@ _FORKED: list[Any] = []
 
 
 class Store:
-    """A store of traces in one table of a database. `traces.open` returns it."""
+    """A store of traces in one table of a database. `traces.open` returns it.
+
+    >>> import tempfile
+    >>> from toolwire import Trace, traces
+    >>> with traces.open(f"sqlite:///{tempfile.mkdtemp()}/traces.db") as store:
+    ...     ticket = store.record(
+    ...         Trace.new(tool_name="look", arguments={}, result="ok", result_type="ok", duration_ms=1, iteration=0)
+    ...     )
+    ...     print(store.flush(), store.verify().count)
+    True 0
+    """
 
     def __init__(self, location: StoreLocation, writer: Writer, key: bytes | str | None) -> None:
         self._location = location

@@ -44,7 +44,13 @@ class _Metadata:
 
 
 class Trace(Struct, frozen=True, kw_only=True):
-    """The record of one tool call, whatever its ending."""
+    """The record of one tool call, whatever its ending.
+
+    >>> from toolwire import Trace
+    >>> call = {"tool_name": "look", "arguments": {}, "result": "ok", "result_type": "ok", "duration_ms": 1}
+    >>> [error.fields for error in Trace.check(call)]
+    [['iteration']]
+    """
 
     id: str = field(default_factory=lambda: uuid.uuid4().hex)
     tenant_id: str = ""
