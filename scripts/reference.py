@@ -118,7 +118,7 @@ def _items(package: griffe.Object, names: Names) -> Iterator[str]:
 
 
 def _index(names: Names) -> Iterator[str]:
-    yield from ("## Public names", "", "[Public names](public-names.md) has their signatures, and what they hold.", "")
+    yield from ("## Public names", "", "[Public names](public-names.md) has their signatures and members.", "")
     yield from ("| name | what it is |", "|---|---|")
     yield from (_row(name, _sentence(one)) for name, one in names.items())
     yield ""

@@ -103,7 +103,15 @@ class SchemaRecursive(InvalidSchema):
 
 
 class UnknownDialect(UserError, LookupError):
-    """The name is not that of a dialect; `known` are the dialects."""
+    """The name is not that of a dialect; `known` are the dialects.
+
+    >>> from toolwire import UnknownDialect, dialect
+    >>> try:
+    ...     dialect("openai-completions")
+    ... except UnknownDialect as error:
+    ...     error.known[:2]
+    ('openai-chat', 'openai-responses')
+    """
 
     def __init__(self, name: object, known: Iterable[str]) -> None:
         self.name = name
@@ -211,6 +219,15 @@ class NoStructuredOutput(ToolwireError):
 
     `text` and `response` are the last answer. `kind` describes it: refused, cut_off, empty, no_json, invalid or
     unfinished.
+
+    >>> from toolwire import NoStructuredOutput, Text, generate
+    >>> from toolwire.testing import simulate
+    >>> with simulate(Text("I do not know.")) as model:
+    ...     try:
+    ...         generate("What is 2 + 3?", "openai", "gpt-6-sol", output=int, base_url=model.url, api_key="any")
+    ...     except NoStructuredOutput as error:
+    ...         print(error.kind)
+    no_json
     """
 
     def __init__(self, kind: str, problems: Sequence[str], text: str = "", response: Any = None) -> None:

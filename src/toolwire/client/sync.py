@@ -42,7 +42,17 @@ class Client(BaseClient):
     def chat(
         self, messages: Prompt, tools: Tools = (), tool_choice: AnyChoice = None, **settings: Unpack[ChatSettings]
     ) -> Response:
-        """Send messages once and return the answer; no tool runs. Raise ProviderError if the provider fails."""
+        """Send `messages` once and return the answer. No tool runs. Raise ProviderError if the provider fails.
+
+        `tools` are declared to the model. `tool_choice` is whether it may or must call them.
+
+        >>> from toolwire import Client
+        >>> from toolwire.testing import simulate
+        >>> with simulate(["Hello."]) as model:
+        ...     with Client("openai", "gpt-6-sol", base_url=model.url, api_key="any") as client:
+        ...         client.chat("Hi.").content
+        'Hello.'
+        """
         return run(self.chat_steps(messages, {**settings, "tools": tools or (), "tool_choice": tool_choice}))
 
     @overload
@@ -54,7 +64,16 @@ class Client(BaseClient):
     def generate(self, prompt: Prompt = None, **settings: Any) -> Any:
         """Run the conversation, tools included, until it ends. Return its `Done`, or with `output` the parsed value.
 
+        `prompt` is a text, a message, a list of messages or a `Context`.
+
         Raise NoStructuredOutput if the answer has no such value.
+
+        >>> from toolwire import Client
+        >>> from toolwire.testing import simulate
+        >>> with simulate(['{"value": 5}']) as model:
+        ...     with Client("openai", "gpt-6-sol", base_url=model.url, api_key="any") as client:
+        ...         client.generate("What is 2 + 3?", output=int)
+        5
         """
         return run(self.run_steps(prompt, settings, value=True))
 
@@ -68,6 +87,13 @@ class Client(BaseClient):
         """Run the conversation, tools included, and return its `Done`.
 
         With `output`, `Done.output` is the parsed value.
+
+        >>> from toolwire import Client
+        >>> from toolwire.testing import simulate
+        >>> with simulate(['{"value": 5}']) as model:
+        ...     with Client("openai", "gpt-6-sol", base_url=model.url, api_key="any") as client:
+        ...         client.run("What is 2 + 3?", output=int).output
+        5
         """
         done: Done = run(self.run_steps(prompt, settings))
         return done
@@ -79,15 +105,32 @@ class Client(BaseClient):
     @overload
     def stream(self, prompt: Prompt = None, **settings: Unpack[ClientSettings]) -> "Stream[None]": ...
     def stream(self, prompt: Prompt = None, **settings: Any) -> "Stream":
-        """Run the conversation, tools included, and yield its events as they arrive."""
+        """Run the conversation, tools included, and yield its events as they arrive.
+
+        >>> from toolwire import Client, TextDelta
+        >>> from toolwire.testing import simulate
+        >>> with simulate(["Hello."]) as model:
+        ...     with Client("openai", "gpt-6-sol", base_url=model.url, api_key="any") as client:
+        ...         "".join(item.text for item in client.stream("Hi.") if isinstance(item, TextDelta))
+        'Hello.'
+        """
         return Stream(self, prompt, settings)
 
     def send(self, request: Request) -> Response:
-        """Send a request that was decoded from any wire and return the answer; no tool runs."""
+        """Send `request`, which was decoded from any wire, and return the answer. No tool runs.
+
+        >>> from toolwire import Client, dialect
+        >>> from toolwire.testing import simulate
+        >>> with simulate(["Hello."]) as model:
+        ...     with Client("openai", "gpt-6-sol", base_url=model.url, api_key="any") as client:
+        ...         request = dialect("ollama").decode_request({"messages": [{"role": "user", "content": "Hi."}]})
+        ...         client.send(request).content
+        'Hello.'
+        """
         return run(self.send_steps(request))
 
     def send_stream(self, request: Request) -> "EventStream":
-        """Send a request that was decoded from any wire and return the events of the answer as they arrive."""
+        """Send `request`, which was decoded from any wire, and return the events of the answer as they arrive."""
         return EventStream(self, request)
 
     def close(self) -> None:

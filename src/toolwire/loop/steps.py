@@ -80,6 +80,13 @@ class Done(Struct, Generic[T_co], frozen=True):
     `losses` are the parts of the requests that the provider's wire could not express, and `output` is the parsed value;
     clients set both. It has the properties of the last answer: `message`, `content`, `tool_calls`, `finish_reason`,
     `model`.
+
+    >>> from toolwire import generate
+    >>> from toolwire.testing import simulate
+    >>> with simulate(["Hello."]) as model:
+    ...     done = generate("Hi.", "openai", "gpt-6-sol", base_url=model.url, api_key="any")
+    >>> (done.ending, done.content, done.turns, [message.role for message in done.messages])
+    ('answer', 'Hello.', 1, ['assistant'])
     """
 
     ending: Ending

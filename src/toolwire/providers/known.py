@@ -109,6 +109,11 @@ class Provider(Struct, frozen=True, kw_only=True, dict=True):
     that may hold another address. `paths` replaces the beginning of the dialect's paths: pairs of a prefix and its
     replacement. `format` is how the models write calls in their text (`toolwire.text`). With the path of raw
     `completions`, the whole conversation is written in that format.
+
+    >>> from toolwire import Client, Provider
+    >>> server = Provider(name="mine", dialect="openai-chat", base_url="https://llm.example/v1", api_key="sk-test")
+    >>> Client(server, "my-model").provider.name
+    'mine'
     """
 
     name: str

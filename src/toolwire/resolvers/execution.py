@@ -49,7 +49,7 @@ _CANCELLED_UNAPPROVED = "not run: nobody had approved it when everything was sto
 
 
 class Cancel:
-    """Stops running calls, from any thread: call the object, or `cancel()`. The calls get results that say so.
+    """Stops running calls, from any thread: call the object, or `cancel()`. The calls get error results.
 
     >>> from toolwire import AgentResolver, Cancel, ToolCall, execute
     >>> cancel = Cancel()

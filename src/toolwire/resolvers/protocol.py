@@ -28,7 +28,18 @@ _UNKNOWN = "Unknown tool"
 
 @runtime_checkable
 class ToolResolver(Protocol):
-    """Lists tools and runs calls. It may also have `dispatch_recipe(name)`."""
+    """Lists tools and runs calls. It may also have `dispatch_recipe(name)`.
+
+    >>> from toolwire import Tool, ToolCall, execute
+    >>> class Clock:
+    ...     def available_tools(self):
+    ...         return [Tool("now", "Return the time.", {"type": "object"})]
+    ...
+    ...     def resolve(self, call, context=None):
+    ...         return "12:00"
+    >>> execute([ToolCall("call_1", "now", {})], Clock())[0].content
+    '12:00'
+    """
 
     def available_tools(self) -> Sequence[Tool]:
         """Return the tools."""

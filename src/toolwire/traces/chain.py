@@ -68,7 +68,13 @@ class Problem(Struct, frozen=True):
 
 
 class Verification(Struct, frozen=True):
-    """The result of a verification: the first problems, the number of all problems and rows, and the rows' anchor."""
+    """The result of a verification: the first problems, the number of all problems and rows, and the rows' anchor.
+
+    >>> from toolwire import traces
+    >>> verification = traces.verify([])
+    >>> (verification.count, verification.problems)
+    (0, ())
+    """
 
     problems: tuple[Problem, ...]
     count: int
