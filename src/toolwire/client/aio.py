@@ -127,7 +127,10 @@ class Stream(ConversationStream[T_co]):
         return [], None
 
     async def collect(self, on_chunk: Callable[[StreamItem], object] | None = None) -> Done[T_co]:
-        """Read the rest, pass each item to `on_chunk`, and return the end."""
+        """Read the remaining items, pass each one to `on_chunk`, and return the end.
+
+        Raise RuntimeError if the stream was closed before it began.
+        """
         async for item in self._items:
             if on_chunk is not None:
                 on_chunk(item)

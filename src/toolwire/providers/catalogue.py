@@ -180,7 +180,10 @@ class Catalogue:
         )
 
     def with_models(self, overrides: _Overrides, *, as_of: str = "undated", source: str = "override") -> "Catalogue":
-        """Return a catalogue with `overrides`: a map changes the fields that it names, a Model replaces the entry."""
+        """Return a catalogue with `overrides`: a map changes the fields that it names, a Model replaces the entry.
+
+        Raises `InvalidField` for an override that is neither, or has wrong fields.
+        """
         if not isinstance(overrides, Mapping):
             raise InvalidField("overrides", "must be a map of model names to fields")
         layer = Layer(as_of, source)

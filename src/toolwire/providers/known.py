@@ -283,6 +283,8 @@ _KEYS: dict[str, str] = {}
 def put_key(provider: str, key: str | None) -> None:
     """Store the `key` of `provider` for this process, or delete it with None. The `api_key` of a client comes first.
 
+    Raises `UnknownProvider` for a name that is not that of a known provider.
+
     >>> from toolwire.providers import put_key
     >>> put_key("openai", "sk-test")
     >>> put_key("openai", None)

@@ -46,7 +46,7 @@ def export(store: "Store", file: IO[str], **filters: "Unpack[Filters]") -> int:
 
 
 def rows_of(lines: Iterable[str | bytes]) -> Iterator[Mapping[str, Any]]:
-    """Parse exported `lines` and yield their rows.
+    """Parse exported `lines` and yield their rows. Raise InvalidBody for a line that is not a JSON object.
 
     >>> from toolwire import traces
     >>> list(traces.rows_of(['{"id": "t-1"}']))

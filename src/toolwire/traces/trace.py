@@ -248,7 +248,8 @@ class Scope(Struct, frozen=True):
     def of(cls, given: Any, tenant_id: AnyId = None, conversation_id: AnyId = None, session: str | None = None) -> Self:
         """Return the scope for a client's `traces=`: a scope, or a store.
 
-        A conversation without an id gets a new one.
+        A conversation without an id gets a new one. Raise InvalidField if `given` is neither, or if an id looks like a
+        key.
         """
         if isinstance(given, cls):
             return given
