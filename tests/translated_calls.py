@@ -30,7 +30,7 @@ from tests.wires import DIALECTS, responses_of
 from toolwire import ErrorEnd, Event, MessageEnd, Response, ToolCall, accumulate, translate
 from toolwire.dialects import NAMES
 from toolwire.streams import CUT_FREE_TEXT, TOLD_OTHERWISE
-from toolwire.wire.names import WORDS, Grammar, restore
+from toolwire.wire.names import WORD_CHARS, Grammar, restore
 
 Chance = random.Random
 Mutation = Callable[[bytes, Chance], bytes]
@@ -59,7 +59,7 @@ _ARGUMENTS = (
 )
 _OBJECTS = _ARGUMENTS[:4]
 _SMALL = 20_000
-_ANY_NAME = Grammar(WORDS, 128)
+_ANY_NAME = Grammar(WORD_CHARS, 128)
 
 
 def frames(data: bytes) -> list[bytes]:

@@ -240,7 +240,7 @@ BAD: list[tuple[bytes, str]] = [
     (b"", "toolwire: body: is not JSON: "),
     (b"\xff\xfe", "toolwire: body: is not JSON: "),
     (b"[]", "toolwire: $: a request's body must be a JSON object\n"),
-    (b'{"model": "a", "model": "b"}', "toolwire: body...model: gives the key 'model' twice\n"),
+    (b'{"model": "a", "model": "b"}', "toolwire: body...model: has the key 'model' twice\n"),
     (b'{"model": "\\ud800"}', "toolwire: body: "),
 ]
 

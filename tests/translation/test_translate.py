@@ -122,8 +122,8 @@ REFUSED: list[tuple[Any, str]] = [
     (b"\xff", "body: is not JSON: "),
     (b"[]", r"\$: a request's body must be a JSON object"),
     (None, r"\$: a request's body must be a JSON object"),
-    (b'{"model": "a", "model": "b"}', "gives the key 'model' twice"),
-    (b'{"messages": [{"role": "user", "content": "x", "role": "user"}]}', "gives the key 'role' twice"),
+    (b'{"model": "a", "model": "b"}', "has the key 'model' twice"),
+    (b'{"messages": [{"role": "user", "content": "x", "role": "user"}]}', "has the key 'role' twice"),
 ]
 
 

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from toolwire import ToolCall
 from toolwire.encoding.calls import mark_error, read_error
 from toolwire.encoding.repair import remind
-from toolwire.wire.arguments import argument_text, format_arguments, kind_of, parse_arguments
+from toolwire.wire.arguments import argument_text, format_arguments, parse_arguments, type_name
 
 READ: dict[str, dict[str, Any]] = {
     "": {},
@@ -184,7 +184,7 @@ KINDS = {
 
 @pytest.mark.parametrize(("name", "value"), KINDS.items())
 def test_the_name_of_a_kind(name: str, value: Any) -> None:
-    assert kind_of(value) == name
+    assert type_name(value) == name
 
 
 @given(text=st.text(max_size=12) | st.text(" Error:", max_size=16), is_error=st.booleans())

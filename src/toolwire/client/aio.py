@@ -17,11 +17,11 @@ from toolwire.client.settings import (
     Prompt,
     Providers,
     StreamItem,
-    Tools,
 )
 from toolwire.loop import Done
 from toolwire.loop.steps import T_co
 from toolwire.resolvers.execution import aexecute as execute
+from toolwire.resolvers.reading import Tools
 from toolwire.types import Event, Request, Response
 from toolwire.waiting.steps import aflow, arun
 

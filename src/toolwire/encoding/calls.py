@@ -11,7 +11,7 @@ from msgspec import UNSET
 
 from toolwire.encoding.ledger import Ledger, kind_of_part
 from toolwire.types import ToolCall
-from toolwire.wire.arguments import format_arguments, kind_of, parse_arguments
+from toolwire.wire.arguments import format_arguments, parse_arguments, type_name
 
 ERROR = "Error: "
 _STARTS = frozenset({"E", " "})
@@ -104,7 +104,7 @@ def read_arguments(given: Any, *around: Mapping[str, Any]) -> Arguments:
         return arguments, given, error
     if given is None:
         return {}, None, misplaced(*around)
-    return {}, format_arguments(given), f"an object was expected, not {kind_of(given)}"
+    return {}, format_arguments(given), f"an object was expected, not {type_name(given)}"
 
 
 def misplaced(*places: Mapping[str, Any]) -> str | None:

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from toolwire.encoding.ledger import Ledger, Wire, left_of, made_by, take
 from toolwire.types import Error, ErrorKind, ErrorReply, Opaque
-from toolwire.wire.retry_after import RETRY_INFO, read_retry_after, retry_info, write_retry_after, write_span
+from toolwire.wire.retry_after import RETRY_INFO, read_retry_after, retry_info, write_duration, write_retry_after
 
 _CUT_WORD = re.compile(r"(?<=[^\w.~+/=:-])[\w.~+/=:-]{1,200}\Z", re.ASCII)
 # RFC 9110; 402 and 529 as the vendors use them.
@@ -152,7 +152,7 @@ def tell_wait(inner: dict[str, Any], seconds: float | None, *, add: bool = False
     note = retry_info(body)
     if seconds == read_retry_after(None, body, limited=False) or (note is None and not add):
         return inner
-    told = [] if seconds is None else [{**(note or {"@type": RETRY_INFO}), "retryDelay": write_span(seconds)}]
+    told = [] if seconds is None else [{**(note or {"@type": RETRY_INFO}), "retryDelay": write_duration(seconds)}]
     details = inner.get("details", []) if note is not None else [note]
     return {**inner, "details": [new for one in details for new in (told if one is note else [one])]}
 

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from toolwire.encoding.ledger import Ledger, Wire, made_by
 from toolwire.types import Choice, Error, FinishReason, Opaque, Response, Severity, ToolCall, Usage
 from toolwire.types.answer import MOST_TOKENS
-from toolwire.wire.arguments import begins_whole, format_arguments, parse_arguments
+from toolwire.wire.arguments import format_arguments, may_be_complete, parse_arguments
 
 GAVE_UP = Error("server", "the provider ended the answer with an error", 502)
 """What an answer is on another wire, whose own wire says by a word that it failed."""
@@ -86,7 +86,7 @@ def reads_as_whole(text: str, reason: Any = None, *, last: bool = False) -> bool
     """Whether a reader of a stream may take the text of a call, or the beginning of it, for all of it."""
     if not text.strip():
         return not (last and reason in CUT)
-    return begins_whole(text)
+    return may_be_complete(text)
 
 
 def as_cut(choice: Choice, wire: Wire) -> Choice:

@@ -155,7 +155,7 @@ def _says_nothing(value: Any) -> bool:
 
 
 def _ids_of(grammar: Grammar | str) -> Ids:
-    return Ids(read_grammar(grammar) if isinstance(grammar, str) else grammar, every=True)
+    return Ids(read_grammar(grammar) if isinstance(grammar, str) else grammar, rewrites_all=True)
 
 
 class Ledger:

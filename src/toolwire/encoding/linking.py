@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from msgspec import Struct
 
 from toolwire.types import Message, ToolCall, ToolResult
-from toolwire.wire.names import was_made
+from toolwire.wire.names import is_generated_id
 
 _Position = tuple[int, int]
 """The index of a message, and the index of a part in it."""
@@ -99,7 +99,7 @@ class _Linker:
         self._interrupted = self._answered = False
         added = _Call(position, call)
         keys = [(self._open, ("name", call.name)), (self._open, ("any", None))]
-        if was_made(call.id):
+        if is_generated_id(call.id):
             keys += [(self._open, ("name, without an id", call.name)), (self._open, ("without an id", None))]
         for queues, key in [(self._with_id, ("id", call.id)), *keys]:
             groups = queues.setdefault(key, [])

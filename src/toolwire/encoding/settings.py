@@ -28,11 +28,11 @@ from toolwire.schema.wrapping import VALUE, is_of_object
 from toolwire.types import Opaque, Output, Request, ServerTool, Severity
 from toolwire.types.spelling import RequestSpelling
 from toolwire.types.spelling.openai_chat import ChatRequestSpelling
-from toolwire.wire.names import WORDS, Grammar, escape, shorten
+from toolwire.wire.names import WORD_CHARS, Grammar, escape, shorten
 
 NUMBER = (int, float)
 # openai 3.52.0, ResponseFormatJSONSchema.name (2026-11-20).
-_FORM_NAMES = Grammar(WORDS, 64)
+_FORM_NAMES = Grammar(WORD_CHARS, 64)
 _NOT_SETTINGS = frozenset({"context", "opaque"})
 # All but the first and the last field of a request, which hold what is said and what was left.
 _FIELDS = tuple(name for name in Request.__struct_fields__ if name not in _NOT_SETTINGS)

@@ -44,8 +44,8 @@ from toolwire.types import (
 from toolwire.types.encoded import Written
 from toolwire.types.spelling import RequestSpelling
 from toolwire.types.spelling.gemini import GeminiRequestSpelling
-from toolwire.wire.bodies import place_of, read_body
-from toolwire.wire.names import escape, was_made
+from toolwire.wire.bodies import find_member, read_body
+from toolwire.wire.names import escape, is_generated_id
 
 _SEPARATORS = (b",", b", ")
 _read_raw_items = msgspec.json.Decoder(list[msgspec.Raw]).decode
@@ -302,7 +302,7 @@ def _decode(bodies: list[Any], start: _Position, wires: Wires, *, is_opening: bo
     call_ids, generated_count = calls
     end = _Position(start.message_count + len(messages), generated_count, wires.hooks.gist(messages[-1]))
     memory_keys = wires.hooks.memory_keys(messages, start.message_count, start.gist)
-    return _Decoded(messages, end, call_ids, frozenset(filter(was_made, call_ids)), memory_keys)
+    return _Decoded(messages, end, call_ids, frozenset(filter(is_generated_id, call_ids)), memory_keys)
 
 
 def _encode(
@@ -311,7 +311,7 @@ def _encode(
     """Encode messages after a prefix, or return None if they reuse one of its ids."""
     start = decoded.end.message_count - len(decoded.messages)
     items, ledger = target.encode_later(decoded.messages, start, model, quirks)
-    ids = decoded.call_ids | ledger.ids.taken
+    ids = decoded.call_ids | ledger.ids.used
     if not ids.isdisjoint(used_ids):
         return None
     return _EncodedMessages(b",%b" % _write(items)[1:-1] if items else b"", ledger.losses, used_ids | ids)
@@ -504,13 +504,13 @@ def _end_before(translation: Translation, items: list[Any]) -> _PrefixEnd | None
     used_ids = call_ids | ({escape(one, grammar) for one in call_ids} if grammar else set())
     position = _Position(count, generated_count, wires.hooks.gist(before[-1]))
     memory_keys = wires.hooks.memory_keys(before, 0, b"")
-    return _PrefixEnd(position, used_ids, frozenset(filter(was_made, call_ids)), memory_keys)
+    return _PrefixEnd(position, used_ids, frozenset(filter(is_generated_id, call_ids)), memory_keys)
 
 
 def _prefix_at(translation: Translation, cut: int, end: _PrefixEnd, later: _EncodedMessages) -> CachedPrefix | None:
     """Split a translation before the item `cut`. Return None if its parts are not exactly the whole."""
     data, encoded, wires = translation.data, translation.encoded, translation.wires
-    first, last = place_of(data, wires.source.TRAITS.history_key)
+    first, last = find_member(data, wires.source.TRAITS.history_key)
     split = _split_items(data[first:last])
     closing = _closing(encoded.body, wires.target.TRAITS.history_key)
     losses = _split_losses(encoded.losses, later.losses, wires.target.TRAITS)

@@ -39,7 +39,7 @@ from toolwire.types import (
     Usage,
     UsageDelta,
 )
-from toolwire.wire.bodies import members_of, place_of
+from toolwire.wire.bodies import find_member, members_of
 
 _FRAME_ENDS = {"event-stream": b"\n\n", "ndjson": b"\n"}
 _TAIL_BYTES = 65_536
@@ -66,7 +66,7 @@ _SIGNATURE_KEYS = (b'"signature"', b'"encrypted_content"', b'"thoughtSignature"'
 
 def with_model(body: bytes, members: dict[str, Any], model: str) -> bytes:
     """Return `body` with another model's name. Every other byte is the same."""
-    start, end = place_of(body, "model", members)
+    start, end = find_member(body, "model", members)
     return body[:start] + msgspec.json.encode(model) + body[end:]
 
 
@@ -87,7 +87,7 @@ def _filtered(body: bytes, members: dict[str, Any], name: str, keep: Callable[[b
     kept = [keep(entry) for entry in entries]
     if kept == entries:
         return body
-    start, end = place_of(body, name, members)
+    start, end = find_member(body, name, members)
     return b"%s[%s]%s" % (body[:start], b",".join(filter(None, kept)), body[end:])
 
 
@@ -151,7 +151,7 @@ def without_budget(body: bytes) -> bytes:
         return body
     if not runs_unthought(msgspec.json.decode(members["messages"])):
         return body
-    start, end = place_of(body, "thinking", members)
+    start, end = find_member(body, "thinking", members)
     return body[:start] + b'{"type":"disabled"}' + body[end:]
 
 

@@ -30,7 +30,8 @@ from toolwire.mcp.content import TEXT, encode_result, encode_tool, metadata_valu
 from toolwire.mcp.targets import MAX_MESSAGE, HttpLimits, need_official, own_version
 from toolwire.resolvers import AnyResolver
 from toolwire.resolvers.execution import Limits, aexecute
-from toolwire.resolvers.protocol import resolver_of, tools_of
+from toolwire.resolvers.protocol import tools_of
+from toolwire.resolvers.reading import Tools, read_tools
 from toolwire.resolvers.session import prepare
 from toolwire.schema.validator import Validator
 from toolwire.types import Text, Tool, ToolCall, ToolResult
@@ -47,7 +48,9 @@ class _ResolverHandlers:
     def __init__(self, resolver: Any, names: Collection[str] | None, context: Any, limits: Limits) -> None:
         if isinstance(names, str):
             raise InvalidField("names", "must be a list of names, not a string", path="mcp.serve")
-        self.resolver = resolver_of(resolver, "mcp.serve")
+        self.resolver = read_tools(resolver, "mcp.serve").resolver
+        if self.resolver is None:
+            raise InvalidField("resolver", f"has no tool that can run: {resolver!r}", path="mcp.serve")
         self.names = None if names is None else frozenset(names)
         self.context = context
         self.limits = limits
@@ -157,7 +160,7 @@ def _fits(method: str, field: str, body: dict[str, Any], protocol: str) -> bool:
 
 
 def server_of(
-    resolver: AnyResolver,
+    resolver: AnyResolver | Tools,
     *,
     name: str = "toolwire",
     version: str | None = None,
@@ -186,8 +189,11 @@ def server_of(
     return server
 
 
-def serve(resolver: AnyResolver, **options: Any) -> None:
-    """Serve `resolver` until the client disconnects or the user interrupts it. The `options` are those of `aserve`."""
+def serve(resolver: AnyResolver | Tools, **options: Any) -> None:
+    """Serve `resolver` until the client disconnects or the user interrupts it.
+
+    `resolver` may also be the tools that `generate` accepts. The `options` are those of `aserve`.
+    """
 
     async def main() -> None:
         if options.get("transport") == "http":
@@ -202,7 +208,7 @@ def serve(resolver: AnyResolver, **options: Any) -> None:
 
 
 async def aserve(
-    resolver: AnyResolver,
+    resolver: AnyResolver | Tools,
     *,
     transport: Transport = "stdio",
     host: str = "127.0.0.1",

@@ -23,7 +23,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from toolwire.errors import InvalidField, UnknownTool
-from toolwire.resolvers.protocol import AnyResolver, fields_of, resolver_of, resolving
+from toolwire.resolvers.functions import FunctionTool
+from toolwire.resolvers.protocol import AnyResolver, fields_of, offers_tools, resolver_of, resolving
+from toolwire.resolvers.reading import AnyTool, read_tools
 from toolwire.resolvers.recipes import dispatching
 from toolwire.streams.settling import without_nulls
 from toolwire.types import Part, Text, Tool, ToolCall, ToolResult
@@ -262,7 +264,7 @@ def _cut(text: str, limit: int) -> str:
 
 def execute(
     calls: Iterable[ToolCall],
-    resolve: AnyResolver | Callable[[ToolCall], object] | None,
+    resolve: AnyResolver | Callable[[ToolCall], object] | Sequence[AnyTool] | None,
     /,
     *,
     tools: Iterable[Tool] | None = None,
@@ -275,7 +277,7 @@ def execute(
     """Run `calls`, and return one result for each, in order.
 
     - `resolve`: the function that `session_tools.prepare` returned, a resolver, a resolver class, a pair of a resolver
-      and its folder, or a function of a call.
+      and its folder, a list of tools, or a function of a call.
     - `tools`: the declarations of the tools, by default those of the resolver. They have the limits of single tools.
     - `context`: the context that a resolver passes to its tools.
     - `limits`, or `options` with its fields: `timeout`, `output`, `calls` and `parallel`.
@@ -301,8 +303,13 @@ def execute(
 
 def runner_of(resolver: Any, path: str) -> Any:
     """Return what runs the calls, from any value that `execute` accepts. Raise `InvalidField` for another value."""
-    if inspect.isclass(resolver) or type(resolver) is tuple:
+    if inspect.isclass(resolver) or (type(resolver) is tuple and offers_tools(resolver)):
         return resolver_of(resolver, path)
+    if isinstance(resolver, list | tuple | FunctionTool):
+        read = read_tools(resolver, path).resolver
+        if read is None:
+            raise InvalidField("resolver", f"has no tool that can run: {resolver!r}", path=path)
+        return read
     if callable(resolver) or hasattr(resolver, "resolve") or hasattr(resolver, "resolving"):
         return resolver
     raise InvalidField("resolver", f"must be a resolver, or a function of a call, not {resolver!r}", path=path)
@@ -321,7 +328,7 @@ def _limits_of(limits: Limits | None, options: LimitOptions) -> Limits:
 
 async def aexecute(
     calls: Iterable[ToolCall],
-    resolve: AnyResolver | Callable[[ToolCall], object] | None,
+    resolve: AnyResolver | Callable[[ToolCall], object] | Sequence[AnyTool] | None,
     /,
     *,
     tools: Iterable[Tool] | None = None,

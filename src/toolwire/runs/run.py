@@ -17,9 +17,10 @@ import sqlalchemy as sa
 from msgspec import Struct
 
 from toolwire.client.failures import exception_of
-from toolwire.client.settings import ClientOptions, Prompt, Providers, Tools
+from toolwire.client.settings import ClientOptions, Prompt, Providers
 from toolwire.errors import InvalidField, RunParked, ToolwireError
 from toolwire.loop import Done
+from toolwire.resolvers.reading import Tools
 from toolwire.runs.core import Core
 from toolwire.runs.engine import normalize_url
 from toolwire.runs.failpoints import failpoint

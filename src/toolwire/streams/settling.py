@@ -17,10 +17,10 @@ from msgspec.structs import replace
 from toolwire.errors import InvalidSchema
 from toolwire.schema.nulls import NullPruner
 from toolwire.types import CallEnd, CallStart, Choice, Event, Request, Response, Tool, ToolCall
-from toolwire.wire.names import WORDS, Grammar, escape, next_id, was_made
+from toolwire.wire.names import WORD_CHARS, Grammar, escape, is_generated_id, next_id
 
 # What a name of a tool may be, on the wires that limit it; the first takes the fewest.
-_GRAMMARS = (Grammar(WORDS, 64), Grammar(WORDS, 128), Grammar("A-Za-z0-9_.:-", 128, first="A-Za-z_"))
+_GRAMMARS = (Grammar(WORD_CHARS, 64), Grammar(WORD_CHARS, 128), Grammar("A-Za-z0-9_.:-", 128, first="A-Za-z_"))
 _Named = TypeVar("_Named", ToolCall, CallStart)
 
 
@@ -85,7 +85,7 @@ class Settling:
         return replace(call, name=self._names[call.name]) if call.name in self._names else call
 
     def _id(self, call_id: str | None) -> str | None:
-        if call_id is None or not was_made(call_id):
+        if call_id is None or not is_generated_id(call_id):
             return call_id
         if self._ids is None:
             self._ids = call_ids(self._request)

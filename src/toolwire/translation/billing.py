@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from toolwire.translation.translate import Body
 from toolwire.types import Loss
-from toolwire.wire.bodies import members_of, place_of
+from toolwire.wire.bodies import find_member, members_of
 
 _MARK = "x-anthropic-billing-header:"
 _BLOCK = re.compile(r"(?<=^system\.content\[)\d+(?=\])|(?<=^system\[)\d+(?=\])")
@@ -53,7 +53,7 @@ def without_billing(body: Body) -> tuple[Body, Billed]:
     left, billed = _cut_raw(bytes(members.get("system") or b"null"))
     if not billed.lines:
         return body, billed
-    start, end = place_of(data, "system", members)
+    start, end = find_member(data, "system", members)
     return data[:start] + left + data[end:], billed
 
 

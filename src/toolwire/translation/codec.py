@@ -18,8 +18,8 @@ from toolwire.errors import InvalidField, InvalidSchema, MissingFields, UnknownD
 from toolwire.types import Context, Message, Opaque, Part, Request, Response, ServerTool, Tool, ToolCall, ToolResult
 from toolwire.types.spelling.ollama import OllamaCallSpelling
 from toolwire.types.spelling.openai_chat import ChatCallSpelling
-from toolwire.wire.arguments import kind_of, parse_arguments
-from toolwire.wire.names import was_made
+from toolwire.wire.arguments import parse_arguments, type_name
+from toolwire.wire.names import is_generated_id
 
 __all__ = ["decode_tool_calls", "encode_definitions", "encode_result", "encode_results"]
 
@@ -140,7 +140,7 @@ def decode_tool_calls(body: Any, provider: str) -> list[ToolCall]:
         return []
     response = source.decode_response(_first_answer(body))
     calls = [call for part in _parts(response) if (call := _read(part)) is not None]
-    if any(call.id is not None and was_made(call.id) for call in calls):
+    if any(call.id is not None and is_generated_id(call.id) for call in calls):
         texts = _texts(body)
         calls = [call if call.id in texts else replace(call, id=None) for call in calls]
     return [call if call.index == index else replace(call, index=index) for index, call in enumerate(calls)]
@@ -196,7 +196,7 @@ def _is_call(part: Opaque) -> bool:
 def _salvage(entry: Any) -> ToolCall:
     """Read what can be read of an entry that its dialect did not take for a call."""
     if type(entry) is not dict:
-        return ToolCall(None, _UNKNOWN, raw=_written(entry), error=f"a call must be an object, not {kind_of(entry)}")
+        return ToolCall(None, _UNKNOWN, raw=_written(entry), error=f"a call must be an object, not {type_name(entry)}")
     inner = _inner(entry)
     ids = [holder.get(key) for holder in (entry, inner) for key in ("call_id", "id")]
     call_id = next((value for value in ids if type(value) is str and value), None)
@@ -212,7 +212,7 @@ def _salvage(entry: Any) -> ToolCall:
         case None:
             return ToolCall(call_id, name)
         case other:
-            error = f"an object was expected, not {kind_of(other)}"
+            error = f"an object was expected, not {type_name(other)}"
             return ToolCall(call_id, name, raw=_written(other), error=error)
 
 
@@ -228,7 +228,7 @@ def _written(value: Any) -> str:
     try:
         return msgspec.json.encode(value).decode()
     except (TypeError, ValueError, OverflowError, RecursionError):
-        return f"({kind_of(value)} that is not JSON)"
+        return f"({type_name(value)} that is not JSON)"
 
 
 def _texts(value: Any) -> set[str]:

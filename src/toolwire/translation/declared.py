@@ -21,7 +21,7 @@ from toolwire.streams.settling import is_respelled
 from toolwire.types import CallDelta, CallEnd, CallStart, Choice, Event, Opaque, Request, Response, Tool, ToolCall
 from toolwire.types.spelling.openai_chat import ChatCallSpelling, ChatToolSpelling
 from toolwire.types.spelling.openai_responses import ResponsesCallSpelling, ResponsesToolSpelling
-from toolwire.wire.arguments import BROKEN, argument_text
+from toolwire.wire.arguments import CUT_OFF_SUFFIX, argument_text
 
 _OPENING = re.compile(r'[ \t\r\n]*\{[ \t\r\n]*"input"[ \t\r\n]*:[ \t\r\n]*"')
 _WORDS = re.compile(
@@ -155,7 +155,7 @@ def _as_text(call: ToolCall, text: _Text | None) -> ToolCall:
         text = _Text()
         text.feed(written)
     problem = call.error or "a tool of free text takes an object with the text under `input`, and nothing else"
-    return cut_off(replace(call, raw=(text.told or written) + BROKEN, custom=True, error=problem))
+    return cut_off(replace(call, raw=(text.told or written) + CUT_OFF_SUFFIX, custom=True, error=problem))
 
 
 class Returning:

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from toolwire.dialects import NAMES, dialect
 from toolwire.errors import InvalidBody
-from toolwire.wire.arguments import kind_of
+from toolwire.wire.arguments import type_name
 
 Kind = Literal["request", "response", "stream"]
 _CHAT, _RESPONSES, _ANTHROPIC, _GEMINI, _OLLAMA = NAMES
@@ -76,7 +76,7 @@ def check_wire(body: Any, kind: Kind, named: str) -> None:
         value = body.get(key) if type(body) is dict else None
         if value is not None and type(value) not in wanted and name in _owners(key, kind):
             words = " or ".join(_WORDS[one] for one in wanted)
-            raise InvalidBody(f"must be {words}, not {kind_of(value)}", path=key)
+            raise InvalidBody(f"must be {words}, not {type_name(value)}", path=key)
     seen = looks_like(body, kind)
     if seen and name not in seen:
         raise InvalidBody(f"this looks like {' or '.join(seen)}, not {name}", path="body")

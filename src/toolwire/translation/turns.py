@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from toolwire.translation.declared import Returning
 from toolwire.types import Message, Opaque, Part, Text, Thinking, ToolCall, ToolResult
 from toolwire.types.readable import readable
-from toolwire.wire.names import fingerprint, was_made
+from toolwire.wire.names import fingerprint, is_generated_id
 
 _write = msgspec.json.Encoder().encode
 
@@ -70,7 +70,7 @@ def turn_key(before: Message | bytes, index: int, message: Message, *, by_call_i
     """
     calls = [part for part in message.parts if isinstance(part, ToolCall)]
     first = calls[0].id if calls and by_call_id else None
-    if first and not was_made(first):  # an id that was made is the same in conversations that begin alike
+    if first and not is_generated_id(first):  # an id that was made is the same in conversations that begin alike
         return f"call:{first}"
     earlier = before if isinstance(before, bytes) else gist_of(before)
     said = [piece for piece in (earlier, gist_of(message)) if piece]
@@ -90,7 +90,7 @@ def _gist(part: Part) -> Any:
     match part:
         case ToolCall():
             return _asks(part)
-        case ToolResult(tool_call_id=name) if not was_made(name):
+        case ToolResult(tool_call_id=name) if not is_generated_id(name):
             return name  # in another conversation it is another one, and clients cut the words of old results
         case ToolResult(content=str(words)):
             return words

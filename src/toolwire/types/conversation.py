@@ -5,7 +5,8 @@ Rules of this file:
 - Strings and OpenAI-format maps are accepted where a message or a tool is: they are the best known spelling.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self, get_args, overload
 
 from msgspec import UNSET, Struct, UnsetType
@@ -249,8 +250,8 @@ class Message(Struct, frozen=True, gc=False):
         return [part for part in self.parts if type(part) is ToolCall and not part.runs]
 
 
-AnyMessage = Message | str | Mapping[str, Any]
-"""A message: a value, the user's text, or OpenAI's map."""
+AnyMessage = Message | str | Mapping[str, Any] | ToolResult
+"""A message: a value, the user's text, OpenAI's map, or the result of a call."""
 
 
 class DeclaredTool(Protocol):
@@ -260,13 +261,23 @@ class DeclaredTool(Protocol):
         """Give the declaration."""
 
 
-class _DeclaredTools(FrozenList):
-    """Tools as they are declared, and those of them that can be run as they were given."""
+class _ListsTools(Protocol):
+    def available_tools(self) -> Sequence[Tool]: ...
 
-    handlers: Sequence[DeclaredTool] = ()
+
+_AnyTool = (
+    Tool | ServerTool | Mapping[str, Any] | DeclaredTool | _ListsTools | Callable[..., object] | tuple[Any, str]
+)  # what `toolwire.resolvers.reading` reads
+
+
+class _DeclaredTools(FrozenList):
+    """The declarations of tools, and those of the tools that can run, as they were given."""
+
+    handlers: Sequence[_AnyTool] = ()
 
 
 _TOOLS = frozenset({Tool, ServerTool})
+_READER = "toolwire.resolvers.reading"
 _NO_TOOLS = FrozenList()
 
 
@@ -284,7 +295,7 @@ class Context(Struct, frozen=True):
             self,
             system: str | list[Part] | None = None,
             messages: Sequence[AnyMessage] = ...,
-            tools: "Sequence[Tool | ServerTool | DeclaredTool | Mapping[str, Any]]" = ...,
+            tools: "Sequence[_AnyTool] | _AnyTool" = ...,
             provider_state: dict[str, Any] | None = None,
         ) -> None: ...
 
@@ -294,21 +305,19 @@ class Context(Struct, frozen=True):
             force_setattr(self, "system", frozen_content(system, "Context.system"))
         for message in messages:
             if type(message) is not Message:
-                messages = [Message.of(message) for message in messages]
+                messages = _read_messages(messages)
                 break
         if type(messages) is not FrozenList:
             force_setattr(self, "messages", FrozenList(messages))
         if not tools:
             force_setattr(self, "tools", _NO_TOOLS)
-        elif not _TOOLS.issuperset(map(type, tools)):
-            declared = _DeclaredTools(_tool_of(tool) for tool in tools)
-            declared.handlers = [tool for tool in tools if hasattr(tool, "definition")]
-            force_setattr(self, "tools", declared)
+        elif not isinstance(tools, Sequence) or not _TOOLS.issuperset(map(type, tools)):
+            force_setattr(self, "tools", _read_tools(tools))
         elif not isinstance(tools, FrozenList):
             force_setattr(self, "tools", FrozenList(tools))
 
     @property
-    def handlers(self) -> Sequence[DeclaredTool]:
+    def handlers(self) -> Sequence[_AnyTool]:
         """The tools that can run: clients run them, and no wire carries them."""
         return getattr(self.tools, "handlers", ())
 
@@ -318,13 +327,47 @@ class Context(Struct, frozen=True):
         return cls(**fields)
 
 
-def _tool_of(value: Any) -> Tool | ServerTool:
+def _read_messages(values: Iterable[Any]) -> list[Message]:
+    """Return the messages of `values`. Results that follow each other are one message, as `execute` returns them."""
+    messages: list[Message] = []
+    results: list[Part] = []
+    for value in values:
+        if not isinstance(value, ToolResult):
+            results = []
+            messages.append(Message.of(value))
+            continue
+        if results:
+            messages.pop()
+        results = [*results, value]
+        messages.append(Message("tool", results))
+    return messages
+
+
+def _read_tools(tools: Any) -> _DeclaredTools:
+    """Return the declarations of `tools`, and those of them that can run as they were given.
+
+    Functions and resolvers are read by the room above, which is loaded for them only. See
+    docs/decisions/2026-11-27-one-reader-of-tools.md.
+    """
+    if not isinstance(tools, Sequence) or not all(isinstance(tool, (*_TOOLS, *MAPS)) for tool in tools):
+        reading = import_module(_READER)
+        tools = list(reading.tool_list(tools))
+        declared = _DeclaredTools(reading.read_tools(tools, "Context.tools").declared)
+        declared.handlers = [tool for tool in tools if not isinstance(tool, (*_TOOLS, *MAPS))]
+        return declared
+    return _DeclaredTools(read_declaration(tool) for tool in tools)
+
+
+def read_declaration(value: Any) -> Tool | ServerTool:
+    """Return the declaration that `value` is, or the one that a map spells. Raise `InvalidField` if it is neither."""
     if isinstance(value, Tool | ServerTool):
         return value
-    if isinstance(value, MAPS):
-        return _read_server_tool(value) or Tool.from_map(value)
-    declared = getattr(value, "definition", None)
-    return declared() if callable(declared) else Tool.from_map(value)
+    return (_read_server_tool(value) if isinstance(value, MAPS) else None) or Tool.from_map(value)
+
+
+def called_name(tool: Tool | ServerTool) -> str:
+    """Return the name that a call of `tool` has. OpenAI's own tools have no name but their type."""
+    return tool.name if isinstance(tool, Tool) else str(tool.value.get("name") or tool.type)
 
 
 def _read_server_tool(attrs: Mapping[str, Any]) -> ServerTool | None:

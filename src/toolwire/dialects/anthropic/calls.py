@@ -14,7 +14,7 @@ from toolwire.encoding.ledger import Ledger, made_by, spelling_of, take
 from toolwire.types import Document, Image, Opaque, Part, Text, ToolCall, ToolResult
 from toolwire.types.spelling.anthropic import MessagesCallSpelling, MessagesResultSpelling
 from toolwire.wire.arguments import format_arguments, parse_arguments
-from toolwire.wire.names import made_id
+from toolwire.wire.names import generate_call_id
 
 
 def decode_call(block: dict[str, Any], place: int, index: int) -> Part:
@@ -34,7 +34,7 @@ def decode_call(block: dict[str, Any], place: int, index: int) -> Part:
         has_no_input="input" not in block,
         input=raw_input,
     )
-    call_id = made_id(place, index) if call_id is None else call_id
+    call_id = generate_call_id(place, index) if call_id is None else call_id
     opaque = WIRE.mark(unparsed, spelling)
     return ToolCall(call_id, name, arguments, index, True, raw, error, cache=cache, opaque=opaque)
 
@@ -80,7 +80,7 @@ def encode_call(call: ToolCall, ledger: Ledger) -> dict[str, Any]:
     is_native = _is_native(call.opaque, spelling)
     body = {
         "type": "tool_use",
-        "id": ledger.ids.call(call.id, own=is_native),
+        "id": ledger.ids.call(call.id, is_native=is_native),
         "name": call.name if is_native else ledger.names.write(call.name),
         "input": call.plain_arguments,
     }
@@ -138,7 +138,10 @@ def encode_result(part: ToolResult, ledger: Ledger) -> dict[str, Any]:
     """Write a `tool_result` block."""
     content, spelling = part.content, spelling_of(part.opaque, MessagesResultSpelling)
     is_native = _is_native(part.opaque, spelling)
-    body: dict[str, Any] = {"type": "tool_result", "tool_use_id": ledger.ids.result(part.tool_call_id, own=is_native)}
+    body: dict[str, Any] = {
+        "type": "tool_result",
+        "tool_use_id": ledger.ids.result(part.tool_call_id, is_native=is_native),
+    }
     if type(content) is str:
         if content or is_native:
             body["content"] = spell_value(content, spelling.content)

@@ -10,14 +10,14 @@ from toolwire.encoding.parts import as_text, at_hand, data_of, image_kind, read_
 from toolwire.encoding.traits import WireTraits
 from toolwire.types import Citation, Document, Image, Opaque, Part, ServerToolCall, ServerToolResult, Text, Thinking
 from toolwire.types.spelling.anthropic import MessagesMediumSpelling, MessagesTextSpelling
-from toolwire.wire.names import WORDS, Grammar
+from toolwire.wire.names import WORD_CHARS, Grammar
 
 DIALECT = "anthropic"
 # Names, ids: patterns in server errors (2026-07). Marks: anthropic 2.11.0, CacheControlEphemeralParam (2026-11).
 WIRE = Wire(
     DIALECT,
-    names=Grammar(WORDS, 128),
-    ids=Grammar(WORDS, 256, distinct=True),
+    names=Grammar(WORD_CHARS, 128),
+    ids=Grammar(WORD_CHARS, 256, distinct=True),
     cache=CacheMarks("cache_control", "type", "ephemeral", ("5m", "1h")),
     cut_reasons=("length", "context_window", "incomplete", "content_filter", "refusal", "malformed_tool_call", "pause"),
     thinks_between_tools=True,

@@ -44,8 +44,8 @@ from toolwire.types import (
     ToolCall,
     UsageDelta,
 )
-from toolwire.wire.arguments import kind_of, parse_arguments
-from toolwire.wire.names import made_id, number_of
+from toolwire.wire.arguments import parse_arguments, type_name
+from toolwire.wire.names import generate_call_id, number_of
 
 WORDS = {"text": "text", "thinking": "thinking"}
 _GROWS = {"text_delta": "text", "thinking_delta": "thinking"}
@@ -244,7 +244,7 @@ class Decoder(WireDecoder):
             return False
         if type(fragment) is not str:
             if fragment is not None:
-                block.call.problem = block.call.problem or f"a text was expected, not {kind_of(fragment)}"
+                block.call.problem = block.call.problem or f"a text was expected, not {type_name(fragment)}"
             return False
         block.call.add(fragment)
         if self.damaged:
@@ -382,7 +382,7 @@ class Decoder(WireDecoder):
         """Emit input that reached no call as a call that is not usable."""
         if self._strays:
             key, raw = self.new_key(), "".join(self._strays)
-            call_id = made_id(number_of(self._message.get("id")), self._calls)
+            call_id = generate_call_id(number_of(self._message.get("id")), self._calls)
             error = str(Reason.STRAY_TEXT)
             call = cut_off(ToolCall(call_id, "", {}, self._calls, raw=raw, error=error, opaque=WIRE.plain))
             self.start_call(key, call)
@@ -480,7 +480,7 @@ def _read_input(text: str, first: Any) -> tuple[dict[str, Any], str | None]:
     if not text:
         if type(first) is dict or first is None:
             return first or {}, None
-        return parse_arguments(first) if type(first) is str else ({}, f"an object was expected, not {kind_of(first)}")
+        return parse_arguments(first) if type(first) is str else ({}, f"an object was expected, not {type_name(first)}")
     return parse_arguments(text)
 
 

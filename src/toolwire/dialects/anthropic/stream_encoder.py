@@ -42,7 +42,7 @@ from toolwire.types import (
     ToolCall,
     Usage,
 )
-from toolwire.wire.arguments import BROKEN, format_arguments
+from toolwire.wire.arguments import CUT_OFF_SUFFIX, format_arguments
 from toolwire.wire.framing import write_event
 
 _OF_BLOCKS = ("content_block_start", "content_block_delta", "content_block_stop")
@@ -232,7 +232,7 @@ class Encoder(SequentialEncoder):
             return (self._say(_fragment({})) if half else b"") + self._stop()
         broken = b""
         if reads_as_whole(text, reason, last=last):
-            broken = self._say({"type": "input_json_delta", "partial_json": BROKEN})
+            broken = self._say({"type": "input_json_delta", "partial_json": CUT_OFF_SUFFIX})
         return broken + self._stop()
 
     def write_choice_end(self, event: ChoiceEnd) -> bytes:

@@ -228,7 +228,7 @@ def encode_choice(request: Request, ledger: Ledger) -> Any:
     choice = request.tool_choice or ToolChoice("auto")
     body: dict[str, Any] = {"type": "any" if choice.mode == "required" else choice.mode}
     if choice.names is not None and choice.mode == "required" and len(choice.names) == 1:
-        body = {"type": "tool", "name": ledger.names.choose(choice.names[0], own=is_native)}
+        body = {"type": "tool", "name": ledger.names.choose(choice.names[0], is_native=is_native)}
     elif choice.names is not None:
         ledger.lose(
             "tool_choice.names", "tool_choice", f"{DIALECT} cannot narrow the choice to some tools", "approximated"

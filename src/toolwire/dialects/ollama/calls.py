@@ -25,7 +25,7 @@ from toolwire.encoding.ledger import Ledger, left_of, made_by, spelling_of, take
 from toolwire.types import Message, Opaque, Part, Text, ToolCall, ToolResult
 from toolwire.types.spelling.ollama import OllamaCallSpelling, OllamaResultSpelling
 from toolwire.wire.arguments import argument_text, format_arguments
-from toolwire.wire.names import made_id, was_made
+from toolwire.wire.names import generate_call_id, is_generated_id
 
 _NAME, _OTHER_NAME = "tool_name", "name"
 
@@ -50,7 +50,7 @@ def _decode_call(entry: Any, place: int, index: int) -> Part:
     if inner:
         unparsed["function"] = inner
     spelling = OllamaCallSpelling(constants, call_id is None, not has_arguments, number)
-    call_id, opaque = call_id or made_id(place, index), WIRE.mark(unparsed, spelling)
+    call_id, opaque = call_id or generate_call_id(place, index), WIRE.mark(unparsed, spelling)
     return ToolCall(call_id, name, arguments, index, True, raw, error, opaque=opaque)
 
 
@@ -70,10 +70,10 @@ def encode_call(call: ToolCall, position: int, ledger: Ledger) -> dict[str, Any]
         inner["arguments"] = argument_text(call) if is_text else say_object(call, ledger)
     entry: dict[str, Any] = {"function": left_of(call.opaque, DIALECT, "function") | inner}
     # Readers drop a call whose id came before.
-    repeated = ledger.of == "response" and not is_native and call.id in ledger.ids.taken
-    written = ledger.ids.call(call.id, own=is_native)
+    repeated = ledger.of == "response" and not is_native and call.id in ledger.ids.used
+    written = ledger.ids.call(call.id, is_native=is_native)
     had_id = is_native and call.id is not None and not spelling.has_no_id
-    if had_id or not (was_made(call.id) or repeated):
+    if had_id or not (is_generated_id(call.id) or repeated):
         entry["id"] = written
     if not call.complete:
         ledger.lose_cut()
@@ -126,8 +126,8 @@ def encode_result(part: Part, message: Message, ledger: Ledger, names: dict[str 
     name = part.name if part.name is not None or is_native else names.get(part.tool_call_id)
     if name is not None:
         body[spelling.name_key] = name
-    written = ledger.ids.result(part.tool_call_id, own=is_native)
-    if part.tool_call_id != spelling.linked_id if is_native else not was_made(part.tool_call_id):
+    written = ledger.ids.result(part.tool_call_id, is_native=is_native)
+    if part.tool_call_id != spelling.linked_id if is_native else not is_generated_id(part.tool_call_id):
         body["tool_call_id"] = written
     if type(part.content) is str:
         words = mark_error(part.content, is_error=part.is_error)

@@ -1,4 +1,4 @@
-"""Errors of Chat Completions and of the servers that imitate it."""
+"""Errors of Chat Completions, and of the servers that imitate it."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ from toolwire.types.spelling.openai_chat import ChatErrorSpelling
 
 @timed
 def decode_error(status: int | None, body: Any) -> Error:
-    """Read an error of any server that imitates OpenAI from its `body`."""
+    """Read the `body` of an error of OpenAI, or of a server that imitates it. `status` is the HTTP status."""
     outer = body[0] if type(body) is list and len(body) == 1 else body
     is_list = outer is not body
     if (opened := open_error(outer)) is not None:
@@ -39,7 +39,7 @@ def decode_error(status: int | None, body: Any) -> Error:
 
 
 def encode_error(error: Error) -> ErrorReply:
-    """Write an error as a server of this dialect answers it."""
+    """Write the reply of a server of this dialect to a request that failed with `error`."""
     spelling = spelling_of(error.opaque, ChatErrorSpelling)
     if (kept := kept_error(error, spelling.body)) is not None:
         return kept

@@ -1,4 +1,7 @@
-"""Errors of Responses, in an answer (`{"error": {...}}`) and in a stream (flat), and of its imitators."""
+"""Errors of Responses, and of the servers that imitate it.
+
+The body of a reply has the error under the key `error`. The event of a stream has its fields on the top level.
+"""
 
 from typing import Any
 
@@ -20,7 +23,7 @@ from toolwire.types.spelling.openai_responses import ResponsesErrorSpelling
 
 @timed
 def decode_error(status: int | None, body: Any) -> Error:
-    """Read an error of any server that imitates OpenAI from its `body`."""
+    """Read the `body` of an error of OpenAI, or of a server that imitates it. `status` is the HTTP status."""
     if (opened := open_error(body)) is not None:
         unparsed, inner, message = opened
         details = take_details(inner, status, message)
@@ -41,6 +44,6 @@ def decode_error(status: int | None, body: Any) -> Error:
 
 
 def encode_error(error: Error) -> ErrorReply:
-    """Write an error as a server of this dialect answers it."""
+    """Write the reply of a server of this dialect to a request that failed with `error`."""
     spelling = spelling_of(error.opaque, ResponsesErrorSpelling)
     return kept_error(error, spelling.body) or encode_openai_error(error, WIRE, spelling.message_key)

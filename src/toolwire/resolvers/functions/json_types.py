@@ -27,7 +27,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from toolwire.types.frozen import copied
-from toolwire.wire.arguments import kind_of
+from toolwire.wire.arguments import type_name
 
 Schema = dict[str, Any]
 Read = Callable[[Any], Any]
@@ -120,7 +120,7 @@ def _in_json(value: Any) -> Any:
 
 def wrong_type(expected: str, value: Any) -> UnreadableValue:
     """Return the error for a value of the wrong type. The value itself does not appear in it."""
-    return UnreadableValue(f"must be {expected}, not {kind_of(value)}")
+    return UnreadableValue(f"must be {expected}, not {type_name(value)}")
 
 
 def _instance_reader(cls: type, expected: str) -> Read:
