@@ -426,7 +426,7 @@ class Encoder(StreamEncoder):
         Clients close a call at the start of the next one (`has_ended` is false) and at the finish reason.
         """
         broken_calls, reason = self._broken_calls.get(choice, []), self._finish_reasons.get(choice)
-        if not broken_calls or (has_ended and reason is None and (self._mine or not complete)):
+        if not broken_calls:
             return b""
         checked_reason, checked_count = self._checked.get(choice, (None, 0))
         # The calls before the first one were checked with the same reason.
@@ -435,6 +435,8 @@ class Encoder(StreamEncoder):
         data: list[bytes] = []
         for call in broken_calls[first:]:
             last = has_ended and self._last_calls[choice] == call.part_key
+            if last and reason is None and not complete:
+                continue  # clients do not run the call in which a stream breaks off
             text = "".join(call.pieces)
             if call.body_key != "custom" and reads_as_whole(text, reason, last=last):
                 call.pieces.append(CUT_OFF_SUFFIX)
