@@ -91,7 +91,15 @@ _SURROUNDING = (MessageStart, MessageDelta, UsageDelta, OpaqueDelta, ChoiceEnd, 
 
 
 class Retries(Struct, frozen=True):
-    """The number of attempts of a request, and the pauses: `base` seconds, doubled each time, at most `longest`."""
+    """The number of attempts of a request, and the pauses: `base` seconds, doubled each time, at most `longest`.
+
+    >>> from toolwire import Error, Retries, generate
+    >>> from toolwire.testing import Fail, simulate
+    >>> with simulate([[Fail(Error("overloaded", "Later."))], "Hello."]) as model:
+    ...     server = {"base_url": model.url, "api_key": "any"}
+    ...     generate("Hi.", "openai", "gpt-6-sol", retries=Retries(attempts=2, base=0.01), **server).content
+    'Hello.'
+    """
 
     attempts: int = 3
     base: float = 0.5

@@ -46,7 +46,7 @@ Prompt = AnyMessage | Context | Sequence[AnyMessage] | None
 AnyChoice = ToolChoice | str | Mapping[str, Any] | None
 """A tool choice: `auto`, `required`, `none`, the name of a tool, a `ToolChoice`, or OpenAI's map."""
 Providers = AnyProvider | Sequence[AnyProvider] | None
-"""A provider, or a list of them that are asked in turn where one fails."""
+"""A provider, or a list of providers. If one fails, the client asks the next one."""
 StreamItem = TextDelta | ThinkingDelta | RefusalDelta | ToolCall | ToolResult | Done
 """An item of a stream: text, complete calls, results, and the end."""
 RunEvent = LoopStep | Event | Ran | ToolResult | Outcome
@@ -132,7 +132,7 @@ class RunSettings(RequestSettings, total=False):
     resolver: AnyResolver | Callable[[ToolCall], object] | None
     """Runs the calls, instead of the tools themselves; without other tools, it declares those that it lists."""
     approve: Approve | None
-    """Approves each call: called with the call and its preview, it returns True, or a text that says why not."""
+    """Approves each call: called with the call and its preview, it returns True, or the reason for a refusal."""
     auto_tools: bool
     """Whether calls run (`True`, the default), or the run ends with them."""
     limits: LoopLimits | Mapping[str, Any] | None

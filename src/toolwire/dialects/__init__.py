@@ -112,6 +112,11 @@ def dialect(name: str | Dialect, **quirks: Unpack[QuirkOptions]) -> Dialect:
     """Return a dialect by its name or alias. `quirks` adapt it to a server that deviates from it.
 
     `name` may be a dialect as well. Raise `UnknownDialect` if no dialect has the name.
+
+    >>> from toolwire import Context, Message, Request, dialect
+    >>> request = Request(model="m", context=Context(messages=[Message("Hello")]))
+    >>> dialect("openai-chat").encode_request(request).body["messages"]
+    [{'role': 'user', 'content': 'Hello'}]
     """
     loaded = _load(name) if isinstance(name, str) else name
     return _DialectWithQuirks(loaded, tuned(PLAIN, quirks)) if quirks else loaded

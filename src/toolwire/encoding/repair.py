@@ -34,7 +34,13 @@ _MODEL_ROLES = ("assistant", "model")
 
 
 def repair(messages: Sequence[Message], losses: list[Loss] | None = None) -> Sequence[Message]:
-    """Return a history in which every call is followed by its result. Each change is added to `losses`."""
+    """Return a history in which every call is followed by its result. Each change is added to `losses`.
+
+    >>> from toolwire import Message, ToolCall, repair
+    >>> history = [Message("Look."), Message("assistant", [ToolCall("call_1", "look", {})]), Message("Never mind.")]
+    >>> [message.role for message in repair.repair(history)]
+    ['user', 'assistant', 'tool', 'user']
+    """
     return messages if is_legal(messages) else _Repair(messages, [] if losses is None else losses).run()
 
 

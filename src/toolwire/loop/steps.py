@@ -36,6 +36,15 @@ class LoopLimits(Struct, frozen=True):
     tokens, or they have no price, a run with that limit ends at once with a reason. `repeats` is how often the same
     calls may have the same results in consecutive turns. `blanks` is how often an answer may be empty. `repairs` is how
     often the model may correct an answer that does not fit.
+
+    >>> from toolwire import LoopLimits, ToolCall, generate
+    >>> from toolwire.testing import simulate
+    >>> def ping() -> str:
+    ...     return "pong"
+    >>> with simulate([ToolCall(None, "ping", {})]) as model:
+    ...     server = {"base_url": model.url, "api_key": "any"}
+    ...     generate("Ping.", "openai", "gpt-6-sol", tools=[ping], limits=LoopLimits(turns=1), **server).ending
+    'limit'
     """
 
     turns: int | None = 25
@@ -71,6 +80,13 @@ class Done(Struct, Generic[T_co], frozen=True):
     `losses` are the parts of the requests that the provider's wire could not express, and `output` is the parsed value;
     clients set both. It has the properties of the last answer: `message`, `content`, `tool_calls`, `finish_reason`,
     `model`.
+
+    >>> from toolwire import generate
+    >>> from toolwire.testing import simulate
+    >>> with simulate(["Hello."]) as model:
+    ...     done = generate("Hi.", "openai", "gpt-6-sol", base_url=model.url, api_key="any")
+    >>> (done.ending, done.content, done.turns, [message.role for message in done.messages])
+    ('answer', 'Hello.', 1, ['assistant'])
     """
 
     ending: Ending

@@ -169,9 +169,10 @@ def server_of(
     context: object = None,
     limits: Limits | None = None,
 ) -> Any:
-    """Return the official low-level server (`mcp.server.lowlevel.Server`) of a resolver, for a host to mount.
+    """Return the official low-level server (`mcp.server.lowlevel.Server`) of `resolver`, for a host to mount.
 
-    `names` are the tools to serve, by default all; `context` is passed to every call. Raise MissingExtra without the
+    `name`, `version` and `instructions` describe the server to its clients. `names` are the tools to serve, by default
+    all. `context` is passed to every call, and `limits` are those of `execute`. Raise MissingExtra without the
     extra `mcp`.
     """
     need_official("to serve tools over MCP")
@@ -189,9 +190,9 @@ def server_of(
 
 
 def serve(resolver: AnyResolver | Tools, **options: Any) -> None:
-    """Serve a resolver, or the tools that `generate` takes, until the client disconnects or the user interrupts it.
+    """Serve `resolver` until the client disconnects or the user interrupts it.
 
-    The options are those of `aserve`.
+    `resolver` may also be the tools that `generate` accepts. The `options` are those of `aserve`.
     """
 
     async def main() -> None:
@@ -217,9 +218,9 @@ async def aserve(
     http_limits: HttpLimits | None = None,
     **options: Any,
 ) -> None:
-    """Serve a resolver over stdio, or at `http://HOST:PORT/mcp`. All other options are those of `server_of`.
+    """Serve `resolver` over stdio, or at `http://HOST:PORT/mcp`. The other `options` are those of `server_of`.
 
-    Port 0 is any free port; `ready` is called with the URL. To serve other machines, `hosts` lists the names by which
+    `port` 0 is any free port; `ready` is called with the URL. To serve other machines, `hosts` lists the names by which
     clients reach the server: `HOST:PORT`, or `HOST:*`. `http_limits` bounds what clients can occupy. Raise InvalidField
     for an unknown `transport`.
     """

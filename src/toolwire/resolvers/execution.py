@@ -51,7 +51,15 @@ _CANCELLED_UNAPPROVED = "not run: nobody had approved it when everything was sto
 
 
 class Cancel:
-    """Stops running calls, from any thread: call the object, or `cancel()`. The calls get results that say so."""
+    """Stops running calls, from any thread: call the object, or `cancel()`. The calls get error results.
+
+    >>> from toolwire import AgentResolver, Cancel, ToolCall, execute
+    >>> cancel = Cancel()
+    >>> cancel()
+    >>> [result] = execute([ToolCall("call_1", "ping", {})], AgentResolver([]), cancel=cancel)
+    >>> result.is_error
+    True
+    """
 
     def __init__(self) -> None:
         self._event = threading.Event()
@@ -95,6 +103,13 @@ class Limits(Struct, frozen=True):
     """The limits of calls, unless their tools declare limits of their own.
 
     `timeout` is in seconds, and `output` in characters. `calls` limits the calls of a turn, `parallel` those at a time.
+
+    >>> from toolwire import AgentResolver, Limits, ToolCall, execute
+    >>> def count(to: int) -> str:
+    ...     return " ".join(str(number) for number in range(to))
+    >>> [result] = execute([ToolCall("1", "count", {"to": 1000})], AgentResolver([count]), limits=Limits(output=100))
+    >>> len(result.content) < 300
+    True
     """
 
     timeout: float | None = None
@@ -261,10 +276,21 @@ def execute(
 ) -> list[ToolResult]:
     """Run `calls`, and return one result for each, in order.
 
-    `resolve` is the function that `session_tools.prepare` returned, a resolver (with `context`), a resolver class, a
-    pair of a resolver and its folder, a list of tools, or a function of a call. `timeout`, `output`, `calls` and
-    `parallel` are limits.
-    `cancel` stops the calls. `record` receives what happened to each call. Raises `InvalidField` for a wrong limit.
+    - `resolve`: the function that `session_tools.prepare` returned, a resolver, a resolver class, a pair of a resolver
+      and its folder, a list of tools, or a function of a call.
+    - `tools`: the declarations of the tools, by default those of the resolver. They have the limits of single tools.
+    - `context`: the context that a resolver passes to its tools.
+    - `limits`, or `options` with its fields: `timeout`, `output`, `calls` and `parallel`.
+    - `cancel`: stops the calls. `record`: receives what happened to each call.
+
+    Raises `InvalidField` for a wrong limit.
+
+    >>> from toolwire import AgentResolver, ToolCall, execute
+    >>> def add(a: int, b: int) -> int:
+    ...     return a + b
+    >>> results = execute([ToolCall("1", "add", {"a": 2, "b": 3}), ToolCall("2", "sub", {})], AgentResolver([add]))
+    >>> [result.content for result in results]
+    ['5', "unknown tool 'sub'. Available: add"]
     """
     limits = _limits_of(limits, options)
     resolve = runner_of(resolve, "execute")
@@ -312,7 +338,18 @@ async def aexecute(
     record: CallRecord | None = None,
     **options: Unpack[LimitOptions],
 ) -> list[ToolResult]:
-    """Run calls without blocking the event loop; see `execute`."""
+    """Run `calls` without blocking the event loop, and return one result for each.
+
+    `resolve`, `tools`, `context`, `limits`, `cancel`, `record` and `options` are those of `execute`.
+
+    >>> import asyncio
+    >>> from toolwire import AgentResolver, ToolCall, aio
+    >>> async def add(a: int, b: int) -> int:
+    ...     return a + b
+    >>> [result] = asyncio.run(aio.execute([ToolCall("1", "add", {"a": 2, "b": 3})], AgentResolver([add])))
+    >>> result.content
+    '5'
+    """
     limits = _limits_of(limits, options)
     resolve = runner_of(resolve, "execute")
     groups = _groups_of(_jobs_of(list(calls), resolve, tools, limits))

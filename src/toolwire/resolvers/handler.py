@@ -231,6 +231,15 @@ class AgentResolver(Resolver):
 
     A subclass may define its `tools`. It can also be used as a class: `MyTools.resolve(call, context)`. Creating one
     raises `InvalidField` for two tools with the same name.
+
+    >>> from toolwire import AgentResolver, ToolCall
+    >>> def get_weather(city: str) -> str:
+    ...     return f"25 degrees in {city}"
+    >>> resolver = AgentResolver([get_weather])
+    >>> resolver.resolve(ToolCall("call_1", "get_weather", {"city": "Oslo"})).content
+    '25 degrees in Oslo'
+    >>> resolver.resolve(ToolCall("call_2", "get_weather", {})).is_error
+    True
     """
 
     tools: Iterable[object] = ()

@@ -181,7 +181,12 @@ class Accumulator:
 
 
 def accumulate(events: Iterable[Event]) -> Response:
-    """Return the response that the events of a stream add up to. It never raises."""
+    """Return the response that the events of a stream add up to. It never raises.
+
+    >>> from toolwire import Message, Response, accumulate, events_of
+    >>> accumulate(events_of(Response.of(Message("assistant", "Hi"), "stop"))).content
+    'Hi'
+    """
     accumulator = Accumulator()
     for event in events:
         accumulator.feed(event)
@@ -189,7 +194,12 @@ def accumulate(events: Iterable[Event]) -> Response:
 
 
 def events_of(response: Response) -> Iterator[Event]:
-    """Yield the events of a stream that carries `response`, each part in one piece."""
+    """Yield the events of a stream that carries `response`, each part in one piece.
+
+    >>> from toolwire import Message, Response, events_of
+    >>> [type(event).__name__ for event in events_of(Response.of(Message("assistant", "Hi"), "stop"))]
+    ['MessageStart', 'PartStart', 'TextDelta', 'PartEnd', 'ChoiceEnd', 'MessageEnd']
+    """
     yield MessageStart(replace(response, choices=[]))
     key = 0
     for index, choice in enumerate(response.choices):

@@ -36,6 +36,10 @@ def encode_definitions(tools: Iterable[Tool | ServerTool | Mapping[str, Any]], p
     """Return `tools` as the `tools` of a request to `provider`.
 
     Raise UnknownDialect if there is no such provider or dialect, and InvalidSchema if a tool is nested too deeply.
+
+    >>> from toolwire import Tool, codec
+    >>> codec.encode_definitions([Tool("ping", "Ping", {"type": "object"})], "anthropic")
+    [{'name': 'ping', 'description': 'Ping', 'input_schema': {'type': 'object'}}]
     """
     target = _dialect(provider)
     declared = Context(tools=list(tools)).tools
@@ -61,6 +65,10 @@ def encode_result(result: ToolResult, provider: str) -> dict[str, Any]:
 
     Raise UserError if the provider needs several messages for it, and MissingFields if the result has no id or name
     and the provider needs it.
+
+    >>> from toolwire import ToolResult, codec
+    >>> codec.encode_result(ToolResult("call_1", "ping", "pong"), "openai")
+    {'role': 'tool', 'tool_call_id': 'call_1', 'content': 'pong'}
     """
     bodies = encode_results([result], provider)
     if len(bodies) != 1:
@@ -75,6 +83,11 @@ def encode_results(results: Sequence[ToolResult], provider: str) -> list[dict[st
 
     Raise InvalidField if a value is not a ToolResult, and MissingFields if a result has no id or name and the provider
     needs it.
+
+    >>> from toolwire import ToolResult, codec
+    >>> results = [ToolResult("call_1", "ping", "pong"), ToolResult("call_2", "ping", "pong")]
+    >>> len(codec.encode_results(results, "anthropic"))
+    1
     """
     target = _dialect(provider)
     link = target.TRAITS.result_link
@@ -128,6 +141,11 @@ def decode_tool_calls(body: Any, provider: str) -> list[ToolCall]:
     """Return the calls in the body of a response from `provider`, in order.
 
     Raise UnknownDialect if there is no such provider or dialect.
+
+    >>> from toolwire import codec
+    >>> body = {"message": {"tool_calls": [{"function": {"name": "ping", "arguments": {}}}]}}
+    >>> codec.decode_tool_calls(body, "ollama")[0].name
+    'ping'
     """
     source = _dialect(provider)
     if type(body) is not dict:

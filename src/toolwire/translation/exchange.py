@@ -131,6 +131,15 @@ def exchange(  # noqa: PLR0913 - a keyword each
     - `now`: the time of the answer in seconds of the epoch, if the wires differ and the provider gives no time.
 
     Raise InvalidBody if the request cannot be read, and UnknownDialect if a dialect is unknown.
+
+    >>> from toolwire import translate
+    >>> body = {"model": "m", "messages": [{"role": "user", "content": "Hi"}]}
+    >>> exchange = translate.exchange(body, source="openai-chat", target="ollama")
+    >>> exchange.encoded.path
+    '/api/chat'
+    >>> answer = {"model": "m", "message": {"role": "assistant", "content": "Hello."}, "done": True}
+    >>> exchange.response(answer).body["choices"][0]["message"]["content"]
+    'Hello.'
     """
     provider = target if isinstance(target, Provider) else None
     sides = Sides(dialect(source), target.speaks() if isinstance(target, Provider) else dialect(target), provider, over)

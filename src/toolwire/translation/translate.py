@@ -37,6 +37,12 @@ def request(
     - `strict`: raise LossyTranslation if the request loses meaning.
 
     Raise InvalidBody if the body cannot be read, and UnknownDialect if a dialect is unknown.
+
+    >>> from toolwire import translate
+    >>> body = {"model": "m", "top_k": 5, "max_tokens": 9, "messages": [{"role": "user", "content": "Hi"}]}
+    >>> encoded = translate.request(body, source="anthropic", target="openai-chat")
+    >>> encoded.path, [loss.path for loss in encoded.losses]
+    ('/v1/chat/completions', ['top_k'])
     """
     source_dialect, target_dialect = dialect(source), dialect(target)
     source_body = read_body(body)
@@ -81,6 +87,11 @@ def response(body: Body, source: str | Dialect, target: str | Dialect, *, strict
 
     Raise LossyTranslation if `strict` is true and the response loses meaning. Raise InvalidBody if the body cannot be
     read, and UnknownDialect if a dialect is unknown.
+
+    >>> from toolwire import translate
+    >>> body = {"model": "m", "message": {"role": "assistant", "content": "Hi."}, "done": True, "done_reason": "stop"}
+    >>> translate.response(body, source="ollama", target="openai-chat").body["choices"][0]["message"]["content"]
+    'Hi.'
     """
     source_dialect, target_dialect = dialect(source), dialect(target)
     encoded = target_dialect.encode_response(source_dialect.decode_response(read_body(body)))
@@ -114,7 +125,14 @@ class TranslatedStream:
 
 
 def stream(source: str | Dialect, target: str | Dialect) -> TranslatedStream:
-    """Return a translator for a stream. Raise UnknownDialect if a dialect is unknown."""
+    """Return a translator for a stream. Raise UnknownDialect if a dialect is unknown.
+
+    >>> from toolwire import translate
+    >>> stream = translate.stream(source="ollama", target="anthropic")
+    >>> sent = stream.feed(b'{"message":{"role":"assistant","content":"Hi."},"done":false}' + bytes([10]))
+    >>> b'"text_delta","text":"Hi."' in sent
+    True
+    """
     return TranslatedStream(dialect(source).decode_stream(), dialect(target).encode_stream())
 
 
@@ -128,6 +146,12 @@ def error(
     """Translate an error's body. It may be any value, or bytes of any text, because servers answer with anything.
 
     `headers` are those of the answer. If they have a time to wait, the reply has it in its own headers.
+
+    >>> from toolwire import translate
+    >>> body = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}
+    >>> reply = translate.error(529, body, source="anthropic", target="openai-chat")
+    >>> reply.status, reply.body["error"]["message"]
+    (529, 'Overloaded')
     """
     source_dialect, target_dialect = dialect(source), dialect(target)
     decoded = source_dialect.decode_error(status, read_error(body), headers)

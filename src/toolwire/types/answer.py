@@ -158,7 +158,12 @@ class Response(Struct, frozen=True, kw_only=True):  # noqa: PLW1641 - it holds l
 
     @classmethod
     def of(cls, message: Message, finish_reason: FinishReason | None = None, **fields: Any) -> Self:
-        """Make a response of one choice."""
+        """Make a response of one choice.
+
+        >>> from toolwire import Message, Response
+        >>> Response.of(Message("assistant", "Hi"), "stop").content
+        'Hi'
+        """
         return cls(choices=[Choice(message, finish_reason)], **fields)
 
     @property

@@ -70,7 +70,12 @@ class Tool(Struct, frozen=True, gc=False, tag="tool", tag_field="kind"):
 
     @classmethod
     def new(cls, attrs: Mapping[str, Any] | None = None, /, **fields: Any) -> Self:
-        """Make a tool from a map or from keywords. The error names each missing or invalid field."""
+        """Make a tool from a map or from keywords. The error names each missing or invalid field.
+
+        >>> from toolwire import Tool
+        >>> Tool.new(name="ping", description="Ping.", parameters={"type": "object"}).name
+        'ping'
+        """
         field_types = {"name": str, "description": str, "parameters": dict, "metadata": dict, "strict": bool}
         if isinstance(attrs, MAPS) or attrs is None:
             fields = {**(attrs or {}), **fields}

@@ -194,7 +194,14 @@ class ToolCall(_Part, frozen=True, gc=False, tag="tool_call", eq=False):
 
     @classmethod
     def parse(cls, id: str | None, name: str, raw: str, **fields: Any) -> "ToolCall":  # noqa: A002 - the field's name
-        """Make a call from the argument text `raw` of a wire. If `raw` is not a JSON object, `error` is the reason."""
+        """Make a call from the argument text `raw` of a wire. If `raw` is not a JSON object, `error` is the reason.
+
+        >>> from toolwire import ToolCall
+        >>> ToolCall.parse("call_1", "look", '{"a": 1}').arguments
+        {'a': 1}
+        >>> ToolCall.parse("call_1", "look", '{"a": ').runs
+        False
+        """
         arguments, error = parse_arguments(raw)
         return cls(id, name, arguments, raw=raw, error=error, **fields)
 

@@ -30,6 +30,10 @@ def partial_json(fragments: str) -> Preview:
     """Return a preview of the argument text `fragments`, which may be incomplete.
 
     The `value` is None if nothing can be shown yet.
+
+    >>> from toolwire import partial_json
+    >>> partial_json('{"city": "Lon').value
+    {'city': 'Lon'}
     """
     try:
         return Preview(_decode(fragments), complete=True)
