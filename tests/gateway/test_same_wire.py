@@ -373,6 +373,6 @@ def _asked(wire: str, *, stream: bool) -> tuple[str, bytes]:
 
 def test_a_thought_without_an_id_that_quotes_one_of_ours_stays() -> None:
     item = b'{"type":"reasoning","summary":[{"type":"summary_text","text":"see \\"rs_' + b"0" * 24 + b'01\\""}]}'
-    for quoted in (item, item.replace(b"summary_text", b'"rs_' + b"0" * 24 + b'01"', 0), item[:-1] + b',"id":null}'):
+    for quoted in (item, item[:-1] + b',"id":null}'):
         given = b'{"input":[' + quoted + b',{"type":"reasoning","x":"rs_' + b"0" * 24 + b'01"}]}'
         assert without_displayed_thinking(traits_of("openai-responses"), given, members_of(given)) == given
