@@ -492,6 +492,10 @@ def cases(name: str, spec: Spec) -> Iterator[dict[str, Any]]:
         yield case(label, write(one(given)), one(given))
     marked = one({"query": f"see {spec.marks} here"})
     yield case("marks in a text", write(marked), marked)
+    if spec.bad[1] == "" and spec.bad[0] != f"{M3}</city>":
+        end = spec.bad[0].strip()
+        ended = one({"query": f"use {end} and {spec.marks}; then {end}."})
+        yield case("end marks of its own in a text", write(ended), ended)
     foreign = one({"query": FOREIGN})
     yield case("another format in a text", write(foreign), foreign)
     yield case("text before", say("Let me look.") + write([PARIS]), [PARIS], content="Let me look.")
@@ -946,6 +950,36 @@ DIFFERING: list[tuple[Any, ...]] = [
         + "<|end|>"
         + harmony_to("<|start|> assistant to=NAME<|channel|> commentary <|constrain|>  json"),
         [PARIS, PARIS],
+    ),
+    (
+        "harmony",
+        "a completion that begins with its recipient",
+        "ggml-org/llama.cpp tests/test-chat.cpp 0042e20: without the role, which the prompt ends with",
+        harmony_to(" to=NAME<|channel|>commentary <|constrain|>json"),
+        [PARIS],
+    ),
+    (
+        "harmony",
+        "a recipient in the channel of thoughts",
+        "ggml-org/llama.cpp tests/test-chat.cpp 0042e20: without the role, which the prompt ends with",
+        harmony_to(" to=NAME<|channel|>analysis <|constrain|>json") + "<|call|>",
+        [PARIS],
+    ),
+    (
+        "harmony",
+        "a header that is cut",
+        "CanIToolCall 0.1.1, gpt-oss/harmony-truncated-in-header: the header came as text",
+        "<|channel|>analysis<|message|>I look.<|end|><|start|>assistant to=functions.get_weather<|channel|>comm",
+        [],
+        {"thinking": "I look.", "broken": ["get_weather"]},
+    ),
+    (
+        "harmony",
+        "a tool that the model was trained with",
+        "CanIToolCall 0.1.1, gpt-oss/llamacpp-builtin-python-recipient: the message came as text",
+        "<|channel|>commentary to=python <|constrain|>code<|message|>print(1)",
+        [],
+        {"broken": ["python"]},
     ),
     (
         "cohere-command3 cohere-command4",

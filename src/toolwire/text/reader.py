@@ -148,10 +148,11 @@ class FormatMarks:
     def __init__(self, row: Row) -> None:
         self.row: Row = row
         self.engine: Any = ENGINES[row.shape]
-        self.calls: tuple[str, ...] = self.engine.begins(row)
+        call_begins: tuple[str, ...] = self.engine.begins(row)
+        self.calls: tuple[str, ...] = (*call_begins, "{", "[") if row.json else call_begins
         self.section_ends: dict[str, str] = section_ends(row)
         self.sections: frozenset[str] = frozenset(section_begins(row))
-        loose_calls = self.calls if row.loose else ()
+        loose_calls = call_begins if row.loose else ()
         self.block_begins: tuple[str, ...] = tuple(dict.fromkeys((*section_begins(row), *loose_calls)))
         begin, end, *others = row.thinking or ("", "")
         thoughts = (*mark_spellings(begin), *others) if begin else ()

@@ -52,6 +52,8 @@ class Row(Struct, frozen=True, forbid_unknown_fields=True):
     - `argument`: the three marks of an argument, as in `call`. `value`: the mark between its key and its value.
     - `attributes`: the names of the attributes that hold the name, the key and the type.
     - `keys`: the keys of a JSON call for its name, its arguments and its id. `|` separates alternatives.
+    - `value_type`: the marks around the type of a value, which may stand between its key and the mark of `value`.
+    - `json`: in `parameters`, a call may also be a JSON object, or a list of them.
     - `quotes`: the quoting marks of strings, if they are not those of JSON.
     - `pad`: a line break is on each side of a value. `cdata`: a value may be a CDATA section.
 
@@ -83,6 +85,8 @@ class Row(Struct, frozen=True, forbid_unknown_fields=True):
     loose: bool = True
     argument: tuple[str, ...] = ()
     value: str = ""
+    value_type: Pair | None = None
+    json: bool = False
     attributes: tuple[str, ...] = ()
     keys: tuple[str, ...] = ("name", "arguments|parameters", "id")
     between: str = ""
