@@ -38,6 +38,7 @@ _RECIPIENT = re.compile(r"(?:^|[\s>])to=(\S+?)(?=<\||\s|\Z)")
 _NAMESPACE = "functions."
 _TRAINED_TOOL = re.compile(r"python|browser\.\w+|container\.\w+")
 _NOT_OFFERED = "the tool was not offered; its messages have no namespace `functions.`, so it is one of the model's own"
+_UNUSED = re.compile(r"<\|start\|>\s*(?:assistant\s*)?(?:<\|channel\|>\s*\w*)?|<\|channel\|>\s*\w*")
 _ANALYSIS = re.compile(r"(?:^|\s|>)analysis\b")
 
 
@@ -104,6 +105,8 @@ def _read_header(stream: Any) -> ReadSteps:
         if end.mark:
             cursor.rewind_to(cursor.length - len(end.mark))
         block = cursor.block_text()
+        if end.end and _UNUSED.fullmatch(block) is not None:
+            return
         is_cut = end.end and recipient is not None and recipient.end() < len(header)
         stream.add_items([BlockItem(block, name or None, None, None, CUT) if is_cut else BlockItem(block)], block)
         return

@@ -95,7 +95,10 @@ def _read_object(call: OpenCall) -> ReadSteps:
     text, end = yield from skip_object(call.state.cursor)
     if end != "whole":
         return (yield from _read_broken(call, MALFORMED))
-    hit = yield call.state.find("end", call.end, adjacent=True)
+    search = call.state.find("end", call.end, *call.state.row.separators, adjacent=True)
+    hit = yield search
+    while hit.mark in call.state.row.separators:
+        hit = yield search
     if hit.mark == call.end:
         return call.items(text)
     return call.items(None, CUT) if hit.end else (yield from _read_broken(call, MALFORMED))
