@@ -274,7 +274,8 @@ def test_deepseek_v41_has_marks_of_its_own() -> None:
     form = format("deepseek-v4.1")
     text = form.encode_call(ToolCall(None, "f", {"s": "x", "i": 3}), [F]).text
     assert text == (
-        '<｜DSML｜ calls>\n<｜DSML｜ invoke name="f">\n<｜DSML｜ parameter name="s" string="true">x</｜DSML｜ parameter>\n'
+        '<｜DSML｜ calls>\n<｜DSML｜ invoke name="f">\n'
+        '<｜DSML｜ parameter name="s" string="true">x</｜DSML｜ parameter>\n'
         '<｜DSML｜ parameter name="i" string="false">3</｜DSML｜ parameter>\n</｜DSML｜ invoke>\n</｜DSML｜ calls>'
     )
     for pieces in ([text], list(text)):

@@ -19,6 +19,7 @@ from toolwire.text.cursor import Cursor, MarkSearch, ReadSteps
 from toolwire.text.quoting import GivenTexts
 from toolwire.text.rows import Row, bare_mark, mark_spellings, turn_marks
 from toolwire.text.shapes import ENGINES
+from toolwire.text.wrapped_arguments import unwrap_call
 from toolwire.types import (
     Choice,
     ChoiceEnd,
@@ -421,4 +422,6 @@ class TextReader:
         if arguments is None or (type(arguments) is str and arguments.strip() in {"", "null"}):
             arguments = {}
         result = builder.build(name, arguments, item.id, item.text)
-        return result.as_call() if isinstance(result, CallError) else result
+        if isinstance(result, CallError):
+            return result.as_call()
+        return unwrap_call(result, self.state.tool(name), item.text, is_typed=self.marks.row.shape != "elements")
