@@ -56,6 +56,7 @@ ENDINGS = {
     "limit": (_LIMIT, "no answer within the limit"),
     "budget": (_LIMIT, "no answer within the budget"),
     "no_progress": (_UNANSWERED, "no progress"),
+    "unread_call": (_UNANSWERED, "a call was not read"),
     "refused": (_UNANSWERED, "the model refused"),
     "cancelled": (_INTERRUPTED, "interrupted"),
     "error": (_UNANSWERED, "failed"),

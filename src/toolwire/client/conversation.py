@@ -26,9 +26,9 @@ from toolwire.loop import AskModel, Broken, Cancelled, Done, Loop, LoopLimits, L
 from toolwire.providers.catalogue import cost
 from toolwire.resolvers import AgentResolver, Composition, RunSecrets, offers_tools, resolver_of, tools_of
 from toolwire.resolvers.execution import Cancel, Limits
-from toolwire.text import detect
 from toolwire.text.looks import look_of_call
 from toolwire.text.quoting import texts_given
+from toolwire.text.usual_forms import unread_formats
 from toolwire.types import (
     Audio,
     Context,
@@ -412,13 +412,25 @@ def _run_tools(
 
 
 def _with_hint(setup: RunSetup, done: Done) -> Done:
-    """Add a reason to an answer that looks like a call and was not taken for one."""
-    looks = look_of_call(done.message.text) if done.ending == "answer" and setup.request.tools else None
+    """Add a reason to an answer that looks like a call and was not taken for one.
+
+    If a known format has a call of an offered tool there, the answer is an unread call. An answer that fits the form of
+    `output=` stays an answer.
+    """
+    tools = [tool for tool in setup.request.tools if isinstance(tool, Tool)]
+    if done.ending != "answer" or not tools:
+        return done
+    text, model = done.message.text, setup.request.model
+    context = replace(setup.request.context, messages=[*setup.request.messages, *done.messages])
+    given = texts_given(replace(setup.request, context=context))
+    names = () if setup.output_plan is not None else unread_formats(text, model, tools, given)
+    looks = look_of_call(text) or (f"in the format {names[0]}" if names else None)
     if looks is None:
         return done
-    names = [name for name in detect(done.message.text, tools=setup.request.tools).names if name != "tagged"]
-    hint = f"; to parse it, pass {' or '.join(f'format={name!r}' for name in names)}" if names else ""
-    return replace(done, reason=f"the answer looks like a call ({looks}), but nothing was run: {_NOT_PARSED}{hint}")
+    parsers = [name for name in names if name != "tagged"]
+    hint = f"; to parse it, pass {' or '.join(f'format={name!r}' for name in parsers)}" if parsers else ""
+    reason = f"the answer looks like a call ({looks}), but nothing was run: {_NOT_PARSED}{hint}"
+    return replace(done, ending="unread_call" if names else "answer", reason=reason)
 
 
 def _report_and_emit(listener: _Listener | None, event: Any) -> Work[None]:

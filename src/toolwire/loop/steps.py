@@ -23,8 +23,10 @@ else:
 
     T_co = TypeVar("T_co", covariant=True)
 
-Ending = Literal["answer", "calls", "terminal", "limit", "budget", "no_progress", "cancelled", "refused", "error"]
-"""Why a run ended."""
+Ending = Literal[
+    "answer", "calls", "unread_call", "terminal", "limit", "budget", "no_progress", "cancelled", "refused", "error"
+]
+"""Why a run ended. `unread_call`: the answer has a call of an offered tool in its text, which was not parsed."""
 # The tool for structured output, if the server has no other method. Users never see its calls.
 ANSWER = "__structured_output__"
 
