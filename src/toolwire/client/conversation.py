@@ -421,7 +421,7 @@ def _with_hint(setup: RunSetup, done: Done) -> Done:
     if done.ending != "answer" or not tools:
         return done
     text, model = done.message.text, setup.request.model
-    context = replace(setup.request.context, messages=[*setup.request.messages, *done.messages])
+    context = replace(setup.request.context, messages=done.history)
     given = texts_given(replace(setup.request, context=context))
     names = () if setup.output_plan is not None else unread_formats(text, model, tools, given)
     looks = look_of_call(text) or (f"in the format {names[0]}" if names else None)

@@ -301,7 +301,8 @@ class _Run(Struct):
         return None if reason is None else self._done("no_progress", reason=reason)
 
     def _done(self, ending: Ending, **fields: Any) -> Done:
-        return Done(ending, self.added, self.response, self.usage, self.turns, cost=self.cost, **fields)
+        totals = (self.response, self.usage, self.turns)
+        return Done(ending, self.added, *totals, cost=self.cost, earlier=list(self.request.messages), **fields)
 
 
 def _find_repetition(
