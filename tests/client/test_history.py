@@ -7,6 +7,7 @@ import pytest
 
 from tests.client.faces import DIALECTS, FACES, RUN, TOKYO, get_weather, lead
 from toolwire import Client, Context, Message, Runs, ToolResult
+from toolwire.client.settings import ClientOptions
 from toolwire.testing import simulate
 
 SCRIPT = [[TOKYO], ["It is 25 degrees, Ann."], ["You are Ann."]]
@@ -75,7 +76,7 @@ def test_a_durable_run_has_the_same_history_in_every_process(tmp_path: Path) -> 
     RUN.clear()
     url = f"sqlite:///{tmp_path}/runs.db"
     with simulate(SCRIPT) as model:
-        options: dict[str, Any] = {"base_url": model.url, "api_key": "x"}
+        options: ClientOptions = {"base_url": model.url, "api_key": "x"}
         with Runs(url) as runs:
             run = runs.start(FIRST[0][1], "openai", "m", id="one", tools=[get_weather], options=options)
             here = run.result(30)

@@ -79,7 +79,7 @@ def test_options_win_over_the_preset() -> None:
     assert (provider.base_url, provider.headers) == ("http://x", {"a": "b"})
     assert provider.capabilities == Capabilities(images=False, structured_output_with_tools=True)
     assert PROVIDERS["openai"].base_url == "https://api.openai.com"
-    with pytest.raises(InvalidField, match="openai: bas_url is not an option of a provider; there are: name, dialect"):
+    with pytest.raises(InvalidField, match=r"openai: bas_url is not an option of a provider; did you mean base_url"):
         provider_of("openai", bas_url="x")  # type: ignore[call-arg]
 
 

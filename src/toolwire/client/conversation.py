@@ -21,7 +21,7 @@ from toolwire.client.budget import Account, Clock, check_price
 from toolwire.client.clearing import ConversationClearing
 from toolwire.client.exchange import ExchangeState, ProviderConnection, exchange_steps
 from toolwire.client.options import check_settings
-from toolwire.errors import InvalidField, ToolwireError, did_you_mean
+from toolwire.errors import InvalidField, ToolwireError, listed, suggestion
 from toolwire.loop import AskModel, Broken, Cancelled, Done, Loop, LoopLimits, LoopStep, Outcome, RunTools, tool_loop
 from toolwire.providers.catalogue import cost
 from toolwire.resolvers import AgentResolver, Composition, RunSecrets, offers_tools, resolver_of, tools_of
@@ -123,7 +123,8 @@ def _check_offered(choice: ToolChoice | None, tools: Iterable[Tool | ServerTool]
     for name in choice.names:
         if name not in offered:
             known = (*_MODES, *offered)
-            detail = f"{name!r} is not a tool of this request; there are: {', '.join(known)}{did_you_mean(name, known)}"
+            known_names = listed(known, suggestion(name, known))
+            detail = f"{name!r} is not a tool of this request{known_names}"
             raise InvalidField("tool_choice", detail, path="settings")
 
 

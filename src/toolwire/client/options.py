@@ -2,7 +2,7 @@
 
 Rules of this file:
 - An option says how a server is reached, and belongs to the client. A setting belongs to the call. An unknown name is
-  rejected with the list of known names, and the nearest one.
+  rejected with a hint (the name here for another library's name, or the nearest one), and the list of known names.
 - A map of its fields is accepted in place of each struct.
 """
 
@@ -13,8 +13,9 @@ from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 import msgspec
 
+from toolwire.client.foreign_names import hint_for
 from toolwire.client.settings import OnChunk, OnEvent
-from toolwire.errors import InvalidField, did_you_mean
+from toolwire.errors import InvalidField, listed, suggestion
 from toolwire.loop import LoopLimits
 from toolwire.providers import Provider
 from toolwire.resolvers.execution import Cancel, Limits
@@ -132,9 +133,8 @@ def _unknown_setting(unknown: str) -> InvalidField:
         return InvalidField(unknown, f"is an option of the client: Client(..., {unknown}=...)", path="settings")
     if unknown in _RUN_OPTIONS_ONLY:
         return InvalidField(unknown, "is a setting of `run`, `stream` and `generate`, not of `chat`", path="settings")
-    known = (*_SETTINGS, *_RUN_OPTIONS_ONLY)
-    hint = did_you_mean(unknown, (*known, *SERVER_OPTIONS, *CLIENT_OPTIONS))
-    return InvalidField(unknown, f"is not a setting; there are: {', '.join(known)}{hint}", path="settings")
+    known = (*_SETTINGS, *_RUN_OPTIONS_ONLY, *SERVER_OPTIONS, *CLIENT_OPTIONS)
+    return InvalidField(unknown, f"is not a setting{listed(known, hint_for(unknown, known))}", path="settings")
 
 
 def check_methods(value: Any, name: str, *methods: str) -> None:
@@ -149,9 +149,11 @@ def check_options(options: Mapping[str, Any], provider: str) -> None:
     unknown = next((name for name in options if name not in fields), None)
     if unknown is not None:
         known = (*fields, *CLIENT_OPTIONS)
-        listed = f"there are: {', '.join(fields)}; and of a client: {', '.join(CLIENT_OPTIONS)}"
+        settings = (*_SETTINGS, *_RUN_OPTIONS_ONLY)
+        if unknown in settings:
+            raise InvalidField(unknown, f"is a setting of a call: client.run(..., {unknown}=...)", path=provider)
         raise InvalidField(
-            unknown, f"is not an option of a provider; {listed}{did_you_mean(unknown, known)}", path=provider
+            unknown, f"is not an option of a client{listed(known, hint_for(unknown, known))}", path=provider
         )
 
 
@@ -180,9 +182,8 @@ def struct_of(kind: type[T], value: Any, name: str, number: str = "") -> T:
         raise InvalidField(name, problem, path="settings")
     for field in value:
         if field not in fields:
-            raise InvalidField(
-                str(field), f"is not a field; there are: {', '.join(fields)}{did_you_mean(field, fields)}", path=name
-            )
+            known_fields = listed(fields, suggestion(field, fields))
+            raise InvalidField(str(field), f"is not a field{known_fields}", path=name)
     try:
         result = msgspec.convert(dict(value), kind)
     except msgspec.ValidationError as problem:

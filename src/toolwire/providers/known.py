@@ -25,7 +25,7 @@ from msgspec.structs import asdict, replace
 from toolwire.dialects import Dialect, dialect
 from toolwire.encoding.families import family_of
 from toolwire.encoding.quirk_options import QuirkOptions
-from toolwire.errors import InvalidField, UserError, did_you_mean
+from toolwire.errors import InvalidField, UserError, did_you_mean, listed, suggestion
 from toolwire.providers.catalogue import Model
 from toolwire.providers.catalogue import model as catalogued
 from toolwire.types.readable import readable
@@ -178,8 +178,7 @@ class Provider(Struct, frozen=True, kw_only=True, dict=True):
     def _refuse_unknown(self, names: Iterable[str], known: tuple[str, ...], what: str) -> None:
         for name in names:
             if name not in known:
-                reason = f"is not {what}; there are: {', '.join(known)}{did_you_mean(name, known)}"
-                raise InvalidField(name, reason, path=self.name)
+                raise InvalidField(name, f"is not {what}{listed(known, suggestion(name, known))}", path=self.name)
 
     @property
     def key(self) -> str | None:
