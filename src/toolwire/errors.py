@@ -54,12 +54,12 @@ def did_you_mean(word: object, known: Iterable[str]) -> str:
     return f"; {hint}" if hint else ""
 
 
-def listed(known: Iterable[str], hint: str = "") -> str:
+def listed(known: Iterable[str], hint: str = "", lead: str = "there are") -> str:
     """Return the end of a message about an unknown name: first the hint, if there is one, then the known names."""
     names = ", ".join(known)
     if not hint:
-        return f"; there are: {names}"
-    return f"; {hint}{'' if hint[-1] in '?.' else '.'} There are: {names}"
+        return f"; {lead}: {names}"
+    return f"; {hint}{'' if hint[-1] in '?.' else '.'} {lead.capitalize()}: {names}"
 
 
 class ToolwireError(Exception):

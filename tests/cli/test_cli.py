@@ -381,7 +381,7 @@ def test_the_models(run: Any) -> None:
     assert all(line.startswith("ollama/") for line in ollama[1:])
     nobody = run("models", "--provider", "nope")
     assert (nobody.code, nobody.out) == (2, b"")
-    assert nobody.told.startswith("toolwire: unknown provider 'nope'; known: openai, ")
+    assert nobody.told.startswith("toolwire: unknown provider 'nope'; did you mean openai? Known: openai, ")
 
 
 def test_the_command_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

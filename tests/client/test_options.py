@@ -257,8 +257,10 @@ def test_an_option_that_a_call_of_a_client_is_given_says_where_it_belongs() -> N
 
 NAMED: list[tuple[tuple[Any, ...], type[Exception], str]] = [
     (("?", None, "openai"), InvalidField, "openai: model 'openai' is a provider: write openai/MODEL"),
-    (("?", None, "gpt-4o"), UnknownProvider, "write the model with its provider: openai/gpt-4o"),
-    (("?", None, "my-own"), UnknownProvider, "write the model with its provider: PROVIDER/my-own"),
+    (("?", None, "gpt-4oo"), UnknownProvider, "unknown provider 'gpt-4oo'; did you mean gpt-4o? Known: openai, "),
+    (("?", None, "my-own"), UnknownProvider, "write a model with its provider: PROVIDER/my-own. Known: openai, "),
+    (("?", "my-own"), UnknownProvider, "write a model with its provider: PROVIDER/my-own. Known: openai, "),
+    (("?", "opnai:gpt-4o"), UnknownProvider, "did you mean openai? Known: "),
     (("?", "opnai", "m"), UnknownProvider, "did you mean openai?"),
     (("?",), UnknownProvider, "pass provider=NAME, or model=PROVIDER/NAME"),
     (("?", "openai"), InvalidField, "openai: model is missing"),

@@ -68,7 +68,7 @@ def test_a_provider_and_its_model_are_named(given: Any, model: Any, name: str, f
 
 @pytest.mark.parametrize("given", ["opnai", "gpt-4", 3, "", "gpt-oss:120b-cloud"])
 def test_an_unknown_one_lists_the_known(given: Any) -> None:
-    with pytest.raises(UnknownProvider, match="known: openai, openai-responses, anthropic"):
+    with pytest.raises(UnknownProvider, match=r"[Kk]nown: openai, openai-responses, anthropic"):
         provider_of(given)
     with pytest.raises(UnknownProvider):
         provider_of(None, "gpt-oss:120b-cloud")

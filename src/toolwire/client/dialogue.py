@@ -27,6 +27,7 @@ from toolwire.loop import Done, LoopLimits
 from toolwire.loop.steps import ANSWER, T_co
 from toolwire.providers import Provider, provider_of
 from toolwire.providers.catalogue import cost
+from toolwire.providers.known import model_at
 from toolwire.resolvers import RunSecrets, approved, cover_files, offers_tools, tools_of
 from toolwire.resolvers.execution import Limits, runner_of
 from toolwire.types import (
@@ -129,7 +130,7 @@ class BaseClient:
         check_media(request.messages)
 
         def begin(one: BaseClient, options: dict[str, Any], _last: bool) -> Work[Response]:
-            prepared = replace(request, model=one._model(options))
+            prepared = replace(request, model=options.get("model") or one._model({}))
             if not stream:
                 return (yield from _answer_steps(one.upstream, prepared))
             return (yield from _stream_steps(one.upstream, replace(prepared, stream=True)))
@@ -217,7 +218,8 @@ class BaseClient:
 
     def _model(self, settings: dict[str, Any]) -> str | None:
         """Return the model that a call names, else the client's. Raise InvalidField if there is none."""
-        model: str | None = settings.get("model") or self.model
+        named: str | None = settings.get("model")
+        model = model_at(self.provider.name, named) if named and isinstance(named, str) else named or self.model
         if model is None and not traits_of(self.provider.dialect).names_model_in_path:
             raise InvalidField(
                 "model", "is missing: neither the client nor the call names one", path=self.provider.name

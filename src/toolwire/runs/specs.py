@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from toolwire.client.budget import check_price
 from toolwire.client.clearing import Clearing
+from toolwire.client.dialogue import BaseClient
 from toolwire.client.options import RunOptions, pop_client_options
 from toolwire.client.sync import Client
 from toolwire.errors import InvalidField
@@ -64,8 +65,9 @@ def encode_spec(inputs: RunInputs, prompt: Any, queue: str | None, texts: dict[s
         remaining = dict(settings)
         _, setup = client.prepared(prompt, RunOptions.pop_from(remaining), remaining)
         check_price(setup.limits, setup.request.model)
+        provider = _name_of(inputs.provider, client)
     spec = {
-        "provider": _name_of(inputs.provider),
+        "provider": provider,
         "model": setup.request.model,
         "options": {name: inputs.options[name] for name in _STORED_OPTIONS if _is_encodable(inputs.options.get(name))},
         "settings": {
@@ -110,10 +112,13 @@ def _is_encodable(value: Any) -> bool:
     return True
 
 
-def _name_of(provider: Any) -> Any:
+def _name_of(provider: Any, client: BaseClient) -> Any:
+    """Return the name of a provider, or the names of several, as another process finds them again."""
     if isinstance(provider, list | tuple):
-        return [_name_of(one) for one in provider]
-    return provider if provider is None or isinstance(provider, str) else getattr(provider, "name", None)
+        return [_name_of(one, each) for one, each in zip(provider, (client, *client.others), strict=False)]
+    if provider is None or isinstance(provider, str):
+        return client.provider.name
+    return getattr(provider, "name", None)
 
 
 def _check_for_queue(inputs: RunInputs) -> None:
