@@ -141,7 +141,15 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "readers, a number": ({"options": {"readers": 3}}, "settings: readers must be a list of names, not 3"),
     "thinking": ({"thinking": True}, "settings: thinking has the wrong type: Expected `str"),
     "cancel": ({"cancel": 3}, "settings: cancel must be a Cancel"),
-    "approve": ({"approve": 3}, "settings: approve must be a function"),
+    "approve": (
+        {"approve": 3},
+        "settings: approve must be a function of a call and its preview, True, or names of tools",
+    ),
+    "approve, a word": ({"approve": "get_weather"}, "settings: approve must be a function of a call and its preview, "),
+    "approve, misspelt": (
+        {"approve": ["get_wether"], "tools": [get_weather]},
+        r"settings: approve 'get_wether' is not a tool of this request; did you mean get_weather\? There are: ",
+    ),
     "on_event": ({"on_event": 3}, "settings: on_event must be a function"),
     "capabilities": ({"capabilities": {"imges": False}}, "openai: imges is not a capability; did you mean images?"),
     "timeouts": ({"options": {"timeouts": "x"}}, "settings: timeouts must be a Timeouts, or a map of connect, "),

@@ -43,6 +43,7 @@ from toolwire.types import (
     ServerTool,
     Text,
     Tool,
+    ToolCall,
     ToolChoice,
 )
 from toolwire.waiting.results import CallRecord, Ran, format_traceback
@@ -57,7 +58,10 @@ OnEnd = Callable[[Done], None]
 
 
 class RunSetup(Struct, frozen=True):
-    """A run's request, the resolver of its tools and its settings. `started` is the start time (monotonic)."""
+    """A run's request, the resolver of its tools and its settings.
+
+    `started` is the start time (monotonic). `approval` are the tools whose calls end the run before they are run.
+    """
 
     request: Request
     resolve: Any = None
@@ -71,6 +75,11 @@ class RunSetup(Struct, frozen=True):
     recording: Any = None
     call_log: Any = None
     started: float | None = None
+    approval: bool | tuple[str, ...] = ()
+
+    def runs_unapproved(self, call: ToolCall) -> bool:
+        """Return True if `call` needs no approval."""
+        return not self.approval if isinstance(self.approval, bool) else call.name not in self.approval
 
 
 class _Listener(Struct, frozen=True):
@@ -282,7 +291,7 @@ def _loop_of(upstream: ProviderConnection, setup: RunSetup, account: Account) ->
     return tool_loop(
         setup.request,
         limits=setup.limits,
-        auto_tools=setup.auto_tools,
+        auto_tools=setup.runs_unapproved if setup.auto_tools and setup.approval else setup.auto_tools,
         terminal_tool=setup.terminal_tool,
         price=cost,
         elapsed=lambda: upstream.now() - start_time,

@@ -19,7 +19,15 @@ from toolwire.client.clearing import Clearing, ConversationClearing, context_win
 from toolwire.client.conversation import OnEnd, RunSetup, check_media, conversation_steps, request_of
 from toolwire.client.exchange import ExchangeState, ProviderConnection, Retries, Retrying, exchange_steps
 from toolwire.client.failures import AllFailed, ChoiceIgnored, ProviderError, exception_of
-from toolwire.client.options import RunOptions, check_methods, check_options, check_types, names_of, struct_of
+from toolwire.client.options import (
+    RunOptions,
+    check_approval,
+    check_methods,
+    check_options,
+    check_types,
+    names_of,
+    struct_of,
+)
 from toolwire.client.settings import ClientOptions, OnChunk, OnEvent, Prompt, Providers, StreamItem
 from toolwire.dialects import traits_of
 from toolwire.errors import InvalidField
@@ -194,7 +202,9 @@ class BaseClient:
             running=options.running,
             terminal_tool=options.terminal_tool,
             cancel=options.cancel,
+            approval=() if callable(options.approve) else options.approve or (),
         )
+        check_approval(setup.approval, request.tools)
         if options.output is not None:
             setup = _with_output(setup, upstream, options.output)
         if options.clearing is not None:
@@ -239,7 +249,7 @@ def _pop_options(settings: dict[str, Any], names: Iterable[str]) -> dict[str, An
 
 def _bind_resolver(resolver: Any, request: Any, options: RunOptions) -> Any:
     """Return the resolver of the calls, bound to the declared tools and the context, and with approval."""
-    ask = options.approve
+    ask = options.approve if callable(options.approve) else None
     if hasattr(resolver, "available_tools"):
         from toolwire.resolvers.session import Session, prepare  # noqa: PLC0415 - only where there is a resolver
 

@@ -6,7 +6,7 @@ Rules of this file:
 - A map of its fields is accepted in place of each struct.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import cache
 from math import isfinite
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
@@ -19,7 +19,7 @@ from toolwire.errors import InvalidField, listed, suggestion
 from toolwire.loop import LoopLimits
 from toolwire.providers import Provider
 from toolwire.resolvers.execution import Cancel, Limits
-from toolwire.types import Output, Request
+from toolwire.types import Output, Request, Tool
 
 T = TypeVar("T", bound=msgspec.Struct)
 # The fields of a provider that a caller of `generate` may set.
@@ -28,7 +28,6 @@ CLIENT_OPTIONS = ("transport", "timeouts", "retries", "bounds", "fallback", "rea
 _EXPECTED = {
     "cancel": "a Cancel",
     "transport": "a Transport, with `send` or `asend`",
-    "approve": "a function of a call and its preview",
     "on_event": "a function of an event",
     "on_chunk": "a function of what a stream shows",
 }
@@ -72,7 +71,8 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
         values = {name: settings.pop(name) for name in names & settings.keys()}
         check_types(values)
         check_methods(values.get("cancel"), "cancel", "is_set", "telling")
-        for function in ("approve", "on_event", "on_chunk"):
+        values["approve"] = approval_of(values.get("approve"))
+        for function in ("on_event", "on_chunk"):
             check_methods(values.get(function), function, "__call__")
         turns, limits = values.pop("max_iterations", None), values.get("limits")
         source = (limits, "limits") if limits or turns is None else ({"turns": turns}, "max_iterations")
@@ -155,6 +155,31 @@ def check_options(options: Mapping[str, Any], provider: str) -> None:
         raise InvalidField(
             unknown, f"is not an option of a client{listed(known, hint_for(unknown, known))}", path=provider
         )
+
+
+def approval_of(value: Any) -> Any:
+    """Return what `approve=` sets: a function that is asked, or which calls need approval: True, or a tuple of names.
+
+    Without any, return an empty tuple. Raise InvalidField if the value is none of these.
+    """
+    if callable(value) or value is True:
+        return value
+    if value is None or value is False:
+        return ()
+    is_list = isinstance(value, Collection) and not isinstance(value, str | bytes | Mapping)
+    if not is_list or not all(isinstance(one, str) for one in value):
+        problem = f"must be a function of a call and its preview, True, or names of tools in a list, not {value!r}"
+        raise InvalidField("approve", problem, path="settings")
+    return tuple(sorted(value))
+
+
+def check_approval(approval: Any, tools: Iterable[Any]) -> None:
+    """Raise InvalidField if `approve=` names a tool that the request does not offer."""
+    offered = [tool.name for tool in tools if isinstance(tool, Tool)]
+    for name in approval if isinstance(approval, tuple) else ():
+        if name not in offered:
+            detail = f"{name!r} is not a tool of this request{listed(offered, suggestion(name, offered))}"
+            raise InvalidField("approve", detail, path="settings")
 
 
 def names_of(value: Any, name: str) -> tuple[str, ...]:

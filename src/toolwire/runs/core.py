@@ -214,7 +214,10 @@ class Core:
         values = {"state": state, "reason": safe(reason), "owner": None, "expires": expires, **more}
         self.engine.cancel(name)
         failpoint("in-release")
-        self.register.change(name, RUNS.c.token == token, **values)
+        if state == "waiting":
+            self.register.wait_for_approval(name, token, values)
+        else:
+            self.register.change(name, RUNS.c.token == token, **values)
 
     # The watcher thread
 

@@ -6,7 +6,7 @@ Rules of this file:
 - For a queue, inputs that cannot be stored (functions, objects) are rejected by name before anything is started.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -15,7 +15,7 @@ from msgspec import Struct
 from toolwire.client.budget import check_price
 from toolwire.client.clearing import Clearing
 from toolwire.client.dialogue import BaseClient
-from toolwire.client.options import RunOptions, pop_client_options
+from toolwire.client.options import RunOptions, approval_of, check_approval, pop_client_options
 from toolwire.client.sync import Client
 from toolwire.errors import InvalidField
 from toolwire.runs.records import from_plain, pack, request_to_plain, unpack
@@ -48,11 +48,8 @@ def collect_inputs(provider: Any, model: str | None, tools: Any, options: Any, s
     people: Any = ()
     approve = settings.get("approve")
     if approve is not None and not callable(approve):
-        people = settings.pop("approve")
-        is_list = isinstance(people, Collection) and not isinstance(people, str)
-        if people is not True and not (is_list and all(isinstance(one, str) for one in people)):
-            raise InvalidField("approve", "must be a function, True, or names of tools in a list", path="settings")
-        people = people if people is True else sorted(people)
+        approval = approval_of(settings.pop("approve"))
+        people = approval if approval is True else list(approval)
     return RunInputs(provider, model, options, {**settings, "tools": tools or ()}, people)
 
 
@@ -65,6 +62,7 @@ def encode_spec(inputs: RunInputs, prompt: Any, queue: str | None, texts: dict[s
         remaining = dict(settings)
         _, setup = client.prepared(prompt, RunOptions.pop_from(remaining), remaining)
         check_price(setup.limits, setup.request.model)
+        check_approval(inputs.people if inputs.people is True else tuple(inputs.people), setup.request.tools)
         provider = _name_of(inputs.provider, client)
     spec = {
         "provider": provider,
