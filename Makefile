@@ -1,4 +1,4 @@
-# Everything that a contributor runs. A machine needs make and Python 3.11 or newer; uv is used where there is one.
+# The commands of contributors. They need make and Python 3.11 or newer. uv is used if it is installed.
 #   make test ARGS="-k schema"    passes arguments to pytest
 #   make test PYTHON=python3.13   chooses the Python of a new .venv
 
@@ -6,32 +6,33 @@ BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest
 TOGETHER := -n auto --dist loadfile --no-loadscope-reorder
 export PYTHON
-# What Python compiled is kept: a suite of tests begins many processes.
+# Python stores its compiled files, because the tests start many processes.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help demo test lint check planted lengths bench torture torture-short programs packages fix docs rooms rows walks lock clean
 
-help: ## say what there is
+help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
 
 demo: .venv/.test ## show an agent that fixes a bug, offline; ARGS="--dialect anthropic --wire"
 	@$(BIN)/python examples/demo.py $(ARGS)
 
-test: .venv/.test ## run the fast suite, in one process more than there are processors
+test: .venv/.test ## run the fast suite, in several processes
 	$(PYTEST) --timeout 60 $(TOGETHER) $(ARGS)
 
-lint: .venv/.check ## check format, lint, types and imports
+lint: .venv/.check ## check format, lint, types and imports; report words that are hard to read
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	-@$(BIN)/python scripts/words.py
 
-check: lint ## run all that a pull request must pass: format, lint, types, imports, tests
+check: lint ## run everything that a pull request must pass: format, lint, types, imports, tests
 	$(PYTEST) --timeout 60 $(TOGETHER) $(ARGS)
 
-planted: .venv/.test ## plant bugs one at a time in a copy, and say which the tests notice; ARGS="-k approval"
+planted: .venv/.test ## plant bugs one at a time in a copy, and report which the tests notice; ARGS="-k approval"
 	@$(BIN)/python scripts/planted.py $(ARGS)
 
 lengths: .venv/.test ## print how long ten programs of users are, beside the shortest of a peer
@@ -56,14 +57,14 @@ programs: .venv/.test ## install client programs, and run them with models of ev
 	@$(BIN)/python scripts/programs.py
 	$(PYTEST) --timeout 300 -m slow tests/programs $(ARGS)
 
-fix: .venv/.check ## format, and mend what lint can mend
+fix: .venv/.check ## format, and fix what lint can fix
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-packages: ## install what the code tools use where it is: ripgrep and bubblewrap (Debian)
+packages: ## install the programs that the code tools use: ripgrep and bubblewrap (Debian)
 	@scripts/packages
 
-docs: .venv/.test ## write anew what is made from the code: support matrix, names for checkers, reference, options
+docs: .venv/.test ## generate pages from the code: support matrix, names for checkers, reference, options
 	$(BIN)/python scripts/support_matrix.py
 	$(BIN)/python scripts/stub.py
 	$(BIN)/python scripts/reference.py
@@ -72,16 +73,16 @@ docs: .venv/.test ## write anew what is made from the code: support matrix, name
 rooms: .venv/.test ## print rooms, layers and lines; ARGS="--at REVISION" those of an earlier commit
 	@$(BIN)/python scripts/rooms.py $(ARGS)
 
-rows: .venv/.test ## print what was asked for and the tests that hold it; ARGS="R002", ARGS=--open
+rows: .venv/.test ## print the requirements and the tests that verify them; ARGS="R002", ARGS=--open
 	@$(BIN)/python scripts/rows.py $(ARGS)
 
-walks: .venv/.test ## print how far everyday things go through the package
+walks: .venv/.test ## print how many files and calls everyday operations use
 	@$(BIN)/python scripts/walks.py
 
-lock: ## resolve the dependencies anew: uv.lock and requirements/ (needs uv)
+lock: ## resolve the dependencies again: uv.lock and requirements/ (needs uv)
 	@scripts/lock $(ARGS)
 
-clean: ## remove what the other targets made
+clean: ## remove everything that the other commands created
 	rm -rf .programs .venv .venv-bench .venv-newest .venv-peers .venv-proxy .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 

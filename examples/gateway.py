@@ -12,10 +12,10 @@ wire, client = dialect("anthropic"), aio.Client("openai", "gpt-6-sol")
 
 async def messages(http: requests.Request) -> responses.Response:  # noqa: D103
     try:
-        asked = wire.decode_request(await http.json())
-        if not asked.stream:
-            return responses.JSONResponse(wire.encode_response(await client.send(asked)).body)
-        events, encoder = await client.send_stream(asked).begin(), wire.encode_stream()
+        request = wire.decode_request(await http.json())
+        if not request.stream:
+            return responses.JSONResponse(wire.encode_response(await client.send(request)).body)
+        events, encoder = await client.send_stream(request).begin(), wire.encode_stream()
         frames = (encoder.feed(event) async for event in events)
         return responses.StreamingResponse(frames, media_type="text/event-stream")
     except ProviderError as problem:

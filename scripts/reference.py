@@ -1,8 +1,9 @@
-"""Write what docs/reference.md and docs/public-names.md say of settings, of what a stream yields and of public names.
+"""Write docs/public-names.md, and the tables of docs/reference.md: settings, items of a stream, public names.
 
-Rule: sentences are those of docstrings, signatures those of the code; nothing is written by hand.
+Rule: sentences are those of docstrings, and signatures those of the code. None is written by hand.
 """
 
+import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -15,24 +16,32 @@ DOCS = Path(__file__).resolve().parent.parent / "docs"
 BEGIN, END = "<!-- made by `make docs` from the code -->\n", "<!-- end of what `make docs` makes -->\n"
 HEAD = """# Public names
 
-Made by `make docs` from the code: the signature of every public name, and what it holds. [The reference](reference.md)
-has the settings, and the rules.
+`make docs` generates this page from the code: the signature, the docstring and the members of every public name.
+[The reference](reference.md) has the settings and the rules.
 """
 SETTINGS = (
-    ("Settings of a request", "`chat`, and all that follow.", ("RequestSettings",)),
-    ("Settings of a conversation", "`run`, `stream` and `generate`, beside those of a request.", ("RunSettings",)),
-    ("The model", "The methods of `Client`; `generate` and `stream` take it by place.", ("_Model",)),
-    ("The value of the answer", "One of the three; which one says what comes back.", ("_Typed", "_Schema", "_Plain")),
-    ("Options of `generate` and `stream`", "They make a client of their own.", ("_Options",)),
+    ("Settings of a request", "For `chat`, `run`, `stream` and `generate`.", ("RequestSettings",)),
+    ("Settings of a conversation", "For `run`, `stream` and `generate`, beside those of a request.", ("RunSettings",)),
+    (
+        "The model",
+        "For the methods of `Client`. `generate` and `stream` accept it as a positional argument.",
+        ("_Model",),
+    ),
+    (
+        "The value of the answer",
+        "One of these three. It determines the type of the returned value.",
+        ("_Typed", "_Schema", "_Plain"),
+    ),
+    ("Options of `generate` and `stream`", "They configure the client of this one conversation.", ("_Options",)),
     (
         "Options of a client",
-        "`Client(...)`, `options={...}`.",
+        "For `Client(...)` and `options={...}`.",
         ("ClientOptions",),
     ),
-    ("Options of a tool", "`@tool(...)`.", ("resolvers.functions.declare.ToolOptions",)),
-    ("Options of the code tools", "`CodeTools(...)`.", ("codetools.kit.CodeToolOptions",)),
-    ("Limits of calls", "`execute(...)`.", ("resolvers.execution.LimitOptions",)),
-    ("Quirks", "`dialect(name, ...)`, and `quirks={...}`.", ("encoding.quirk_options.QuirkOptions",)),
+    ("Options of a tool", "For `@tool(...)`.", ("resolvers.functions.declare.ToolOptions",)),
+    ("Options of the code tools", "For `CodeTools(...)`.", ("codetools.kit.CodeToolOptions",)),
+    ("Limits of calls", "For `execute(...)`.", ("resolvers.execution.LimitOptions",)),
+    ("Quirks", "For `dialect(name, ...)` and `quirks={...}`.", ("encoding.quirk_options.QuirkOptions",)),
 )
 # Bases of a library, and those whose fields are shown as the class's own.
 _UNSAID = ("Struct", "Generic", "TypedDict", "Protocol", "_")
@@ -59,7 +68,7 @@ def _package() -> griffe.Object:
 
 
 def offered(package: griffe.Object | None = None) -> Names:
-    """Find every public name, in the order of the alphabet."""
+    """Return every public name, in alphabetical order."""
     package = package or _package()
     homes: dict[str, str] = toolwire.__dict__["_HOME"]
     found = {name: _target(package[f"{home.removeprefix('toolwire.')}.{name}"]) for name, home in homes.items()}
@@ -68,7 +77,7 @@ def offered(package: griffe.Object | None = None) -> Names:
 
 
 def members_of(one: griffe.Object) -> list[griffe.Object]:
-    """List what a class holds for its users: what its bases say first; steps are for those who drive them."""
+    """Return the public members of a class, those of its bases first. Methods that return steps are left out."""
     members = [_target(member) for member in {**one.inherited_members, **one.members}.values()]
     return [member for member in members if _is_shown(member)]
 
@@ -109,14 +118,14 @@ def _items(package: griffe.Object, names: Names) -> Iterator[str]:
 
 
 def _index(names: Names) -> Iterator[str]:
-    yield from ("## Public names", "", "[Public names](public-names.md) has their signatures, and what they hold.", "")
+    yield from ("## Public names", "", "[Public names](public-names.md) has their signatures and members.", "")
     yield from ("| name | what it is |", "|---|---|")
     yield from (_row(name, _sentence(one)) for name, one in names.items())
     yield ""
 
 
 def _described(name: str, one: griffe.Object) -> Iterator[str]:
-    """Write one name: its signature, what its docstring says, and what it holds."""
+    """Write one name: its signature, its docstring, and its members."""
     if isinstance(one, griffe.Module):
         yield from (f"## `toolwire.{name}`", "", _sentence(one), "", "| name | what it is |", "|---|---|")
         for inner in sorted(map(str, one.exports or ())):
@@ -126,7 +135,8 @@ def _described(name: str, one: griffe.Object) -> Iterator[str]:
         return
     members = members_of(one) if one.is_class and not _holds_settings(one) else []
     lines = [f"    {line}" for member in members for line in _signatures(member, one.name)]
-    yield from (f"## `{name}`", "", "```text", *_signatures(one, name), *lines, "```", "", _words(one), "")
+    yield from (f"## `{name}`", "", "```text", *_signatures(one, name), *lines, "```", "")
+    yield from (_with_fences(_words(one)), "")
     said = [f"- `{member.name}`: {_sentence(member)}" for member in members if member.docstring is not None]
     yield from (*said, "") if said else ()
 
@@ -154,8 +164,13 @@ def _words(one: griffe.Object) -> str:
     return one.docstring.value.strip() if one.docstring is not None else ""
 
 
+def _with_fences(words: str) -> str:
+    """Return `words` with its examples as code blocks of Markdown."""
+    return re.sub(r"(?ms)^>>> .*?(?=\n\n|\Z)", r"```pycon\n\g<0>\n```", words)
+
+
 def _sentence(one: griffe.Object, *, whole: bool = False) -> str:
-    """Give the first paragraph of a docstring, or all of it, in one line."""
+    """Return the first paragraph of a docstring, or all of it, in one line."""
     words = _words(one) if whole else _words(one).partition("\n\n")[0]
     return " ".join(words.split()).replace("|", "\\|")
 

@@ -1,4 +1,4 @@
-"""What each dialect can say: one probe for each concept is encoded to it, and the losses are read.
+"""Write what each dialect can express: one probe for each concept is encoded to it, and the losses are read.
 
 Rule: no verdict is written by hand. `exact` is no loss; `impossible` is a drop; `approximated` is any other
 loss.
@@ -36,11 +36,14 @@ from toolwire.types import (
 )
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "support-matrix.md"
-HEAD = """# What each dialect can say
+HEAD = """# What each dialect can express
 
-Made by `make docs` from the code: one probe for each concept is encoded to every dialect, and the losses are
-read. `exact`: written without a loss. `approximated`: written in another way, which the loss names.
-`impossible`: dropped, and named.
+`make docs` writes this page. It encodes one value for each concept with each dialect (the code for one vendor's
+format), and reads the losses:
+
+- `exact`: there is no loss.
+- `approximated`: the value is expressed in another way, which the loss describes.
+- `impossible`: the value is dropped, and a loss reports it.
 
 """
 _TOOL = Tool("look", "Look.", {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]})

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from toolwire import Event, Thinking, accumulate, dialect
 from toolwire.types import ErrorEnd
-from toolwire.wire.names import was_made
+from toolwire.wire.names import is_generated_id
 
 MADE = "(made)"
 SOME = "(some)"
@@ -90,7 +90,7 @@ def tell(events: list[Event]) -> Told:
     """Say what events tell, in plain values; an error without an answer is the end of one."""
     response = accumulate(events)
     calls = response.tool_calls
-    made = [call.id for call in [*calls, *response.broken_calls] if was_made(call.id)]
+    made = [call.id for call in [*calls, *response.broken_calls] if is_generated_id(call.id)]
     assert None not in made
     assert len(set(made)) == len(made)
     failed = any(type(event) is ErrorEnd for event in events)

@@ -40,7 +40,7 @@ from toolwire import (
     accumulate,
 )
 from toolwire.wire.framing import EventStream, JsonObjects
-from toolwire.wire.names import restore, was_made
+from toolwire.wire.names import is_generated_id, restore
 
 SMALL = 1_500
 EVERY = 1_000_000_000
@@ -235,7 +235,7 @@ def lines(name: str, fields: set[str], theirs: Told, ours: Told) -> list[str]:
 
 
 def _same_call(name: str, theirs: Any, ours: Any) -> bool:
-    same_id = theirs[0] == ours[0] or (theirs[0] in NO_IDS and (was_made(ours[0]) or name not in IDENTIFY))
+    same_id = theirs[0] == ours[0] or (theirs[0] in NO_IDS and (is_generated_id(ours[0]) or name not in IDENTIFY))
     half = isinstance(ours[2], str) and not isinstance(theirs[2], str)
     return same_id and theirs[1] == ours[1] and (half or theirs[2] == ours[2])
 

@@ -12,7 +12,7 @@ import pytest
 
 from tests.stream_cases import decode
 from toolwire import ErrorEnd, accumulate
-from toolwire.streams.call_judge import in_pieces
+from toolwire.streams.call_judge import has_several_pieces
 
 Body = dict[str, Any]
 Row = tuple[str, list[Body], list[tuple[str, Any]] | None]
@@ -313,7 +313,7 @@ def late(wire: str, pieces: list[str]) -> list[Body]:
 @pytest.mark.parametrize("wire", ["openai-chat", "anthropic", "openai-responses"])
 @pytest.mark.parametrize(("pieces", "lacks"), PIECES)
 def test_a_late_piece_is_doubted_where_the_arguments_came_in_pieces(wire: str, pieces: list[str], lacks: bool) -> None:
-    assert in_pieces(pieces) is lacks
+    assert has_several_pieces(pieces) is lacks
     bodies = late(wire, pieces)
     events = decode(wire, b"".join(b"data: " + json.dumps(body).encode() + b"\n\n" for body in bodies))
     assert any(type(event) is ErrorEnd for event in events) is lacks

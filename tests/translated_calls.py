@@ -29,8 +29,8 @@ from tests.test_stream_truth import chat, chunks, items, lines, messages, pieces
 from tests.wires import DIALECTS, responses_of
 from toolwire import ErrorEnd, Event, MessageEnd, Response, ToolCall, accumulate, translate
 from toolwire.dialects import NAMES
-from toolwire.streams import CUT_FREE_TEXT, TOLD_OTHERWISE
-from toolwire.wire.names import WORDS, Grammar, restore
+from toolwire.streams import ARGUMENTS_CHANGED, CUT_FREE_TEXT
+from toolwire.wire.names import WORD_CHARS, Grammar, restore
 
 Chance = random.Random
 Mutation = Callable[[bytes, Chance], bytes]
@@ -59,7 +59,7 @@ _ARGUMENTS = (
 )
 _OBJECTS = _ARGUMENTS[:4]
 _SMALL = 20_000
-_ANY_NAME = Grammar(WORDS, 128)
+_ANY_NAME = Grammar(WORD_CHARS, 128)
 
 
 def frames(data: bytes) -> list[bytes]:
@@ -260,7 +260,7 @@ def verdict(there: Answer, here: Answer, *, own: bool) -> str:
     if not there.well or there.response.finish_reason == "error":
         return ""
     if not here.well:
-        return "" if here.failed & {CUT_FREE_TEXT.message, TOLD_OTHERWISE.message} else f"failed: {set(here.failed)}"
+        return "" if here.failed & {CUT_FREE_TEXT.message, ARGUMENTS_CHANGED.message} else f"failed: {set(here.failed)}"
     if runs != wanted and not (own and there.response.raw_finish_reason is None):
         free = [_words(call) for call in there.calls if call.custom]
         untold = there.response.finish_reason in _CUT and not Counter(wanted) - Counter(runs) - Counter(free)

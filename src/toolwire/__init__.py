@@ -22,8 +22,8 @@ _HOMES = {
     "client.factory": "LLMFactory LLMProvider LLMResponse",
     "client.failures": "ProviderError",
     "client.settings": (
-        "AnyChoice AnyTool ChatSettings ClientOptions ClientSettings OnChunk OnEvent OnceSettings Prompt "
-        "Providers RequestSettings RunEvent RunSettings StreamItem Tools"
+        "AnyChoice ChatSettings ClientOptions ClientSettings OnChunk OnEvent OnceSettings Prompt "
+        "Providers RequestSettings RunEvent RunSettings StreamItem"
     ),
     "client.sync": "Client Stream generate stream",
     "codetools": "CodeTools resolver resolver_fn",
@@ -41,6 +41,7 @@ _HOMES = {
     "resolvers.effects": "Checkable Effects Happened NotYet Unknown checkable",
     "resolvers.execution": "Cancel LimitOptions Limits execute",
     "resolvers.functions": "FunctionTool ToolOptions tool",
+    "resolvers.reading": "AnyTool Tools",
     "runs": "Run Runs",
     "streams.accumulation": "Accumulator accumulate events_of",
     "traces": "Scope Store Trace",

@@ -13,11 +13,11 @@ from toolwire.client.failures import (
     ProviderError as ProviderError,
 )
 from toolwire.client.settings import (
-    AnyChoice as AnyChoice, AnyTool as AnyTool, ChatSettings as ChatSettings,
-    ClientOptions as ClientOptions, ClientSettings as ClientSettings, OnChunk as OnChunk,
-    OnEvent as OnEvent, OnceSettings as OnceSettings, Prompt as Prompt, Providers as Providers,
+    AnyChoice as AnyChoice, ChatSettings as ChatSettings, ClientOptions as ClientOptions,
+    ClientSettings as ClientSettings, OnChunk as OnChunk, OnEvent as OnEvent,
+    OnceSettings as OnceSettings, Prompt as Prompt, Providers as Providers,
     RequestSettings as RequestSettings, RunEvent as RunEvent, RunSettings as RunSettings,
-    StreamItem as StreamItem, Tools as Tools,
+    StreamItem as StreamItem,
 )
 from toolwire.client.sync import (
     Client as Client, Stream as Stream, generate as generate, stream as stream,
@@ -64,6 +64,9 @@ from toolwire.resolvers.execution import (
 )
 from toolwire.resolvers.functions import (
     FunctionTool as FunctionTool, ToolOptions as ToolOptions, tool as tool,
+)
+from toolwire.resolvers.reading import (
+    AnyTool as AnyTool, Tools as Tools,
 )
 from toolwire.runs import (
     Run as Run, Runs as Runs,

@@ -117,7 +117,15 @@ class SchemaRecursive(InvalidSchema):
 
 
 class UnknownDialect(UserError, LookupError):
-    """The name is not that of a dialect; `known` are the dialects."""
+    """The name is not that of a dialect; `known` are the dialects.
+
+    >>> from toolwire import UnknownDialect, dialect
+    >>> try:
+    ...     dialect("openai-completions")
+    ... except UnknownDialect as error:
+    ...     error.known[:2]
+    ('openai-chat', 'openai-responses')
+    """
 
     def __init__(self, name: object, known: Iterable[str]) -> None:
         self.name = name
@@ -153,7 +161,17 @@ class MissingExtra(UserError, ImportError):  # type: ignore[misc]  # `path` is w
 
 
 class UnknownTool(UserError, LookupError):
-    """A call of a tool that the resolver does not have; `known` are its tools."""
+    """A call of a tool that the resolver does not have; `known` are its tools.
+
+    >>> from toolwire import AgentResolver, ToolCall, UnknownTool
+    >>> def ping() -> str:
+    ...     return "pong"
+    >>> try:
+    ...     AgentResolver([ping]).resolve(ToolCall("call_1", "pong", {}))
+    ... except UnknownTool as error:
+    ...     error.known
+    ('ping',)
+    """
 
     def __init__(self, name: str, known: Iterable[str]) -> None:
         self.name = name
@@ -183,7 +201,14 @@ class UnreadableCalls(UserError):
 
 
 class ToolError(ToolwireError):
-    """Raised by a tool to fail with its own message, which the model receives unchanged."""
+    """Raised by a tool to fail with its own message, which the model receives unchanged.
+
+    >>> from toolwire import AgentResolver, ToolCall, ToolError
+    >>> def search(query: str) -> str:
+    ...     raise ToolError("log in first")
+    >>> AgentResolver([search]).resolve(ToolCall("call_1", "search", {"query": "tea"})).content
+    'log in first'
+    """
 
 
 class RunParked(ToolwireError):
@@ -208,6 +233,15 @@ class NoStructuredOutput(ToolwireError):
 
     `text` and `response` are the last answer. `kind` describes it: refused, cut_off, empty, no_json, invalid or
     unfinished.
+
+    >>> from toolwire import NoStructuredOutput, Text, generate
+    >>> from toolwire.testing import simulate
+    >>> with simulate(Text("I do not know.")) as model:
+    ...     try:
+    ...         generate("What is 2 + 3?", "openai", "gpt-6-sol", output=int, base_url=model.url, api_key="any")
+    ...     except NoStructuredOutput as error:
+    ...         print(error.kind)
+    no_json
     """
 
     def __init__(self, kind: str, problems: Sequence[str], text: str = "", response: Any = None) -> None:
@@ -219,7 +253,16 @@ class NoStructuredOutput(ToolwireError):
 
 
 class LossyTranslation(ToolwireError):
-    """A strict translation was rejected; `losses` are what it would lose."""
+    """A strict translation was rejected; `losses` are what it would lose.
+
+    >>> from toolwire import LossyTranslation, translate
+    >>> body = {"model": "m", "temperature": 0.2, "messages": [{"role": "user", "content": "Hi"}]}
+    >>> try:
+    ...     translate.request(body, source="openai-chat", target="anthropic", strict=True)
+    ... except LossyTranslation as error:
+    ...     [loss.path for loss in error.losses if loss.severity == "semantic"]
+    ['temperature']
+    """
 
     def __init__(self, losses: Sequence[Any]) -> None:
         self.losses: tuple[Any, ...] = tuple(losses)

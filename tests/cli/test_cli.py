@@ -23,7 +23,7 @@ WRITTEN = {"model": "m", "max_tokens": 10, "messages": [{"role": "user", "conten
 TRANSLATE = ("translate", "--from", "openai", "--to", "anthropic")
 PATH = "path: /v1/messages\n"
 SEED_LOSS = "  seed: anthropic has no such setting (dropped)\n"
-EFFORT_LOSS = "  reasoning_effort: this model takes low instead of minimal (approximated)\n"
+EFFORT_LOSS = "  reasoning_effort: m has no effort minimal: low is sent (approximated)\n"
 LOW = {"output_config": {"effort": "low"}}
 N_LOSS = "  n: anthropic has no such setting (dropped)\n"
 
@@ -140,7 +140,7 @@ def test_an_error(run: Any) -> None:
     assert (ran.code, ran.body) == (0, said)
     assert ran.told == ""
     ran = run(*back, "--status", "529", "--all-losses", given=given)
-    assert ran.told == "  request_id: openai-chat gives it in a header (dropped)\n"
+    assert ran.told == "  request_id: openai-chat sends it in a header (dropped)\n"
     ran = run(*back, "--strict", given=given | {"extra": 1})
     assert (ran.code, ran.out) == (1, b"")
     ran = run("translate", "--from", "openai", "--to", "anthropic", "--kind", "error", "--status", "503", given={})
@@ -240,7 +240,7 @@ BAD: list[tuple[bytes, str]] = [
     (b"", "toolwire: body: is not JSON: "),
     (b"\xff\xfe", "toolwire: body: is not JSON: "),
     (b"[]", "toolwire: $: a request's body must be a JSON object\n"),
-    (b'{"model": "a", "model": "b"}', "toolwire: body...model: gives the key 'model' twice\n"),
+    (b'{"model": "a", "model": "b"}', "toolwire: body...model: has the key 'model' twice\n"),
     (b'{"model": "\\ud800"}', "toolwire: body: "),
 ]
 

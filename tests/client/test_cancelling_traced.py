@@ -20,8 +20,8 @@ from tests.client.test_cancelling import cancelled_at, idle, plays, waiting
 from toolwire import Cancel, Message, ToolCall, ToolResult, aio, traces
 from toolwire.client import sync
 from toolwire.client.exchange import Retries
-from toolwire.client.settings import AnyTool
 from toolwire.loop import Done
+from toolwire.resolvers.reading import AnyTool
 from toolwire.testing import simulate
 from toolwire.waiting import threads
 

@@ -148,11 +148,11 @@ def test_a_resolver_that_is_a_class_or_can_be_called_is_bound_as_any_other(resol
     assert asked == ["a"]
 
 
-@pytest.mark.parametrize("given", [3, "x", (), (1, 2), (Mine,), object(), [Mine]])
+@pytest.mark.parametrize("given", [3, "x", (), [], (1, 2), object()])
 def test_what_is_no_resolver_is_refused_to_the_caller(given: Any) -> None:
-    with pytest.raises(InvalidField, match="resolver"):
+    with pytest.raises(InvalidField, match="execute"):
         execute([READ], given)
-    with pytest.raises(InvalidField, match="resolver"):
+    with pytest.raises(InvalidField, match=r"resolver|settings|run"):
         generate("?", "openai", "m", resolver=given, options={"api_key": KEY, "base_url": "http://127.0.0.1:9"})
 
 
@@ -211,7 +211,7 @@ def test_a_class_says_its_tools_and_a_tool_its_schema() -> None:
     assert Tools.resolve(call).content == Tools().resolve(call).content == "x for None"  # type: ignore[arg-type, call-arg]
     assert Tools.resolve(call, {"user_id": "abc"}).content == "x for abc"  # type: ignore[arg-type]
     assert Tool.new(name="f", description="F", input_schema={"type": "object"}).parameters == {"type": "object"}
-    with pytest.raises(InvalidField, match="run has no place in a tool"):
+    with pytest.raises(InvalidField, match="run is not a field of a tool"):
         Tool.new(name="f", description="F", parameters={}, run=print)
     assert AgentResolver([]).available_tools() == []
 

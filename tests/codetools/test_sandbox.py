@@ -5,6 +5,7 @@ import re
 import shutil
 import socket
 import stat
+import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -482,3 +483,58 @@ def test_nothing_of_the_host_is_open(project: Path) -> None:
     text = said(tools_at(project), "ls -l /proc/$$/fd /proc/1/fd; true")
     targets = {line.split(" -> ")[1].split(":")[0] for line in text.splitlines() if " -> " in line}
     assert targets == {"/dev/null", "pipe"}
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    """A repository with secret files under version control, as frameworks create them."""
+    git = shutil.which("git")
+    if git is None:
+        pytest.skip("git is not installed")
+    for name in (".env", ".env.local", "web/.env.test", "web/.env.example"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("PASSWORD=sentinel\n")
+    (tmp_path / "a.py").write_text("print(1)\n")
+    a_while_ago = time.time() - 60
+    for path in tmp_path.rglob("*"):
+        os.utime(path, (a_while_ago, a_while_ago))
+    identity = ["-c", "user.name=a", "-c", "user.email=a@b"]
+    for words in (["init", "-q"], ["add", "-f", "."], [*identity, "commit", "-qm", "first"]):
+        subprocess.run([git, "-C", str(tmp_path), *words], check=True, capture_output=True)
+    return tmp_path
+
+
+def test_git_shows_what_changed_and_not_that_secret_files_are_covered(repository: Path) -> None:
+    (repository / "a.py").write_text("print(2)\n")
+    tools = tools_at(repository)
+    assert said(tools, "git status --short") == " M a.py"
+    diff = said(tools, "git diff")
+    assert "+print(2)" in diff
+    assert ".env" not in diff
+    assert said(tools, "git stash list; git log --oneline | wc -l") == "1"
+
+
+def test_a_covered_file_that_did_change_is_named_and_not_shown(repository: Path) -> None:
+    (repository / ".env").write_text("PASSWORD=sentinel\nOTHER=sentinel\n")
+    tools = tools_at(repository)
+    assert "[the sandbox covers .env, because it may contain secrets: git may report" in said(tools, "git status")
+    diff = said(tools, "git diff; git log -p -1")
+    assert "Binary files a/.env and b/.env differ" in diff
+    assert diff.count("sentinel") == 1, "only the example"
+
+
+def test_a_file_as_old_as_the_index_does_not_stop_git(repository: Path) -> None:
+    (repository / "a.py").write_text("print(2)\n")
+    index = repository / ".git" / "index"
+    os.utime(index, ns=(0, (repository / ".env").stat().st_mtime_ns))  # git then compares contents
+    tools = tools_at(repository)
+    diff = said(tools, "git diff")
+    assert "+print(2)" in diff
+    assert "PASSWORD" not in diff.replace("web/.env.example", "")
+    assert "[the sandbox covers .env" in diff
+
+
+def test_a_covered_file_reads_as_settings_without_any(project: Path) -> None:
+    shown = said(tools_at(project), "cat .env; . ./.env; echo ${PASSWORD:-none}; wc -c < .env")
+    assert shown.startswith("# The sandbox co")
+    assert shown.endswith("none\n18")

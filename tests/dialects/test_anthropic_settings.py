@@ -191,7 +191,7 @@ def test_a_version_for_a_whole_translation() -> None:
     body = {"model": "m", "max_tokens": 5, "messages": [], "temperature": 0.2}
     older = dialect("anthropic", api_version=OLDER)
     assert translate.request(body, "openai", older).body["temperature"] == 0.2
-    with pytest.raises(LossyTranslation, match="temperature: anthropic 2026-10-21 refuses it"):
+    with pytest.raises(LossyTranslation, match="temperature: anthropic 2026-10-21 rejects it"):
         translate.request(body, "openai", "anthropic", strict=True)
     with pytest.raises(LossyTranslation, match="temperature"):
         translate.request(body, "anthropic", dialect("anthropic", api_version=NEWEST), strict=True)

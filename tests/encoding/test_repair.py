@@ -218,8 +218,8 @@ def test_a_loss_says_what_and_which() -> None:
     losses: list[Loss] = []
     repair([asks("a"), answers("x")], losses)
     assert sorted(loss.detail for loss in losses) == [
-        "no call 'x' came before it; said by the user",
-        "the call 'a' has no result; one says so",
+        "no call 'x' came before it: it is sent as text of the user",
+        "the call 'a' has no result: one with an error is added",
     ]
 
 

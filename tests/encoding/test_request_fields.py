@@ -3,7 +3,7 @@
 import pytest
 
 from toolwire.encoding.request_fields import REQUEST_FIELDS, RequestField
-from toolwire.encoding.severities import weigh
+from toolwire.encoding.severities import severity_of_loss
 from toolwire.types import Request
 
 HELD_ELSEWHERE = {"context", "opaque"}
@@ -20,4 +20,4 @@ def test_each_field_of_a_request_has_a_row() -> None:
 
 @pytest.mark.parametrize(("field", "row"), REQUEST_FIELDS.items())
 def test_a_row_says_how_much_it_matters_that_a_setting_is_lost(field: str, row: RequestField) -> None:
-    assert weigh(field, "dropped") == row.lost
+    assert severity_of_loss(field, "dropped") == row.lost

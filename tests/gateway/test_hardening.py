@@ -56,8 +56,8 @@ PATTERNS = {
     "_MODEL": "/v1/models/m",
     "_RESPONSE": "/v1/responses/resp_1",
     "_CONVERSATION": "/v1/conversations/conv_1",
-    "_TWICE": "/v1/v1/chat/completions",
-    "_BARE": "/chat/completions",
+    "_WITH_TWO_VERSIONS": "/v1/v1/chat/completions",
+    "_WITHOUT_VERSION": "/chat/completions",
 }
 NOBODYS = ["/", "/docs", "/openapi.json", "/debug", "/debug/pprof", "/admin", "/key/generate", "/keys", "/user/new"]
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECTX")

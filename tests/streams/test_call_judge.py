@@ -30,7 +30,7 @@ class Stream:
         return call
 
     def close(self, call: PartialCall, *, whole: bool | None = True) -> None:
-        self._record(call, self.judge.close(call, ToolCall.parse(call.id, call.name, call.text), whole=whole))
+        self._record(call, self.judge.close(call, ToolCall.parse(call.id, call.name, call.text), complete=whole))
 
     def end(self, reason: str = "stop", *last: PartialCall, ended: bool = True) -> None:
         for call, tool_call in self.judge.end(reason, last, ended=ended):
@@ -79,14 +79,14 @@ def blank(stream: Stream) -> None:
 
 def stray_object(stream: Stream) -> None:
     call, other = stream.open("f"), stream.fill(stream.open("g"), X)
-    stream.judge.stray(X, own=True)
+    stream.judge.stray(X, of_lost_call=True)
     stream.close(call)
     stream.close(other)
 
 
 def stray_piece(stream: Stream) -> None:
     call = stream.fill(stream.open("f"), X)
-    stream.judge.stray("1}", own=True)
+    stream.judge.stray("1}", of_lost_call=True)
     stream.close(call)
 
 
@@ -203,7 +203,7 @@ def test_a_stream_fails_if_a_call_that_may_run_is_in_doubt(
 
 
 def test_arguments_that_came_as_an_object_are_refused_as_text() -> None:
-    judge, call = CallJudge(), PartialCall("a", "f", given={"x": 1}, problem="odd")
+    judge, call = CallJudge(), PartialCall("a", "f", value={"x": 1}, problem="odd")
     judge.opened(call)
     refused = judge.close(call, ToolCall("a", "f", {"x": 1}))
     assert refused == replace(ToolCall("a", "f", {}, raw='{"x":1', error="odd"), complete=False)

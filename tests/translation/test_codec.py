@@ -175,7 +175,7 @@ def test_no_results(provider: str) -> None:
 
 def test_a_result_that_needs_two_messages() -> None:
     seen = ToolResult("call_1", "look", [Text("a"), Image(data="aW1hZ2U=", media_type="image/png")])
-    with pytest.raises(UserError, match="encode_results gives them all"):
+    with pytest.raises(UserError, match="encode_results returns them all"):
         codec.encode_result(seen, "openai")
     assert [body["role"] for body in codec.encode_results([seen], "openai")] == ["tool", "user"]
     assert codec.encode_result(seen, "ollama") == {"role": "tool", "content": "a", "images": ["aW1hZ2U="]}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from toolwire.translation.paths import RouteMatch, read_path, wire_of, with_one_version
+from toolwire.translation.paths import RouteMatch, match_route, normalize_path, wire_of
 
 ANTHROPIC, GOOGLE = {"anthropic-version": "2026-10-21"}, {"x-goog-api-key": "k"}
 ROWS: list[tuple[str, dict[str, str], RouteMatch | None]] = [
@@ -35,7 +35,7 @@ ROWS: list[tuple[str, dict[str, str], RouteMatch | None]] = [
 
 @pytest.mark.parametrize(("path", "headers", "asked"), ROWS)
 def test_a_path_is_read(path: str, headers: dict[str, str], asked: RouteMatch | None) -> None:
-    assert read_path(path, headers) == asked
+    assert match_route(path, headers) == asked
 
 
 VERSIONS = {
@@ -53,7 +53,7 @@ VERSIONS = {
 
 @pytest.mark.parametrize("path", VERSIONS)
 def test_a_path_has_one_version(path: str) -> None:
-    assert with_one_version(path) == VERSIONS[path]
+    assert normalize_path(path) == VERSIONS[path]
 
 
 STORED = [

@@ -6,7 +6,7 @@ import pytest
 
 from tests.corpus import found, recordings
 from toolwire.errors import InvalidBody
-from toolwire.translation.recognition import Kind, check_wire, looks_like
+from toolwire.translation.recognition import Kind, check_wire, matching_dialects
 
 USER = {"role": "user", "content": "Hi"}
 CALL = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
@@ -35,7 +35,7 @@ SEEN: list[tuple[Kind, Any, tuple[str, ...]]] = [
 
 @pytest.mark.parametrize(("kind", "body", "names"), SEEN)
 def test_marks_tell_a_wire(kind: Kind, body: Any, names: tuple[str, ...]) -> None:
-    assert looks_like(body, kind) == names
+    assert matching_dialects(body, kind) == names
 
 
 @pytest.mark.parametrize(

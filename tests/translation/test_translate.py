@@ -122,8 +122,8 @@ REFUSED: list[tuple[Any, str]] = [
     (b"\xff", "body: is not JSON: "),
     (b"[]", r"\$: a request's body must be a JSON object"),
     (None, r"\$: a request's body must be a JSON object"),
-    (b'{"model": "a", "model": "b"}', "gives the key 'model' twice"),
-    (b'{"messages": [{"role": "user", "content": "x", "role": "user"}]}', "gives the key 'role' twice"),
+    (b'{"model": "a", "model": "b"}', "has the key 'model' twice"),
+    (b'{"messages": [{"role": "user", "content": "x", "role": "user"}]}', "has the key 'role' twice"),
 ]
 
 
@@ -274,9 +274,8 @@ def test_what_is_told_between_tools_is_no_thinking(target: str, model: str, said
     body |= {"messages": [{"role": "user", "content": "Hi"}]}
     told = translate.request(body, source="anthropic", target=target)
     assert (told.body["think"] if target == "ollama" else told.body["generationConfig"]["thinkingConfig"]) == said
-    assert [loss.severity for loss in told.losses if loss.detail == f"{target} tells nothing between tools"] == [
-        "minor"
-    ]
+    [loss] = [loss for loss in told.losses if loss.detail.startswith(f"{target} cannot think only between tools")]
+    assert loss.severity == "minor"
 
 
 def asked_of(block: dict[str, Any], place: str = "messages", key: str = "content") -> dict[str, Any]:

@@ -23,7 +23,7 @@ STAND_FOR = {
     ("runs/records.py", "_TYPES[record['kind']]"),
     ("schema/conformance.py", "shape"),  # its _USUAL
     ("testing/written.py", "kind"),  # steps, and Error
-    ("types/readable.py", "kind"),
+    ("types/readable.py", "value_type"),
 }
 
 

@@ -14,8 +14,8 @@ from msgspec.structs import replace
 
 from toolwire import ToolCall
 from toolwire.encoding.calls import mark_error, read_error
-from toolwire.encoding.repair import remind
-from toolwire.wire.arguments import argument_text, format_arguments, kind_of, parse_arguments
+from toolwire.encoding.repair import wrap_reminder
+from toolwire.wire.arguments import argument_text, format_arguments, parse_arguments, type_name
 
 READ: dict[str, dict[str, Any]] = {
     "": {},
@@ -184,7 +184,7 @@ KINDS = {
 
 @pytest.mark.parametrize(("name", "value"), KINDS.items())
 def test_the_name_of_a_kind(name: str, value: Any) -> None:
-    assert kind_of(value) == name
+    assert type_name(value) == name
 
 
 @given(text=st.text(max_size=12) | st.text(" Error:", max_size=16), is_error=st.booleans())
@@ -224,7 +224,7 @@ def test_how_an_error_is_said(text: str, is_error: bool, marked: str) -> None:
 
 
 def test_how_a_late_instruction_is_said() -> None:
-    assert remind("Be brief.") == "<system-reminder>\nBe brief.\n</system-reminder>"
+    assert wrap_reminder("Be brief.") == "<system-reminder>\nBe brief.\n</system-reminder>"
 
 
 def test_reading_leaves_a_decoder_of_the_library_alone() -> None:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolwire.errors import InvalidBody
-from toolwire.wire.bodies import members_of, place_of, read_body
+from toolwire.wire.bodies import find_member, members_of, read_body
 
 KEYS = st.sampled_from(["model", "a", "mod\u00e9l", 'x"model', "messages", ""])
 VALUES = st.sampled_from([1, "\u00e9", "model", {"model": "m"}, [{"model": 2}], None, 'a\\"model":"b'])
@@ -23,7 +23,7 @@ WAYS: list[dict[str, Any]] = [
 @given(st.dictionaries(KEYS, VALUES), st.sampled_from(WAYS), st.sampled_from(["", " ", "\n"]))
 def test_a_member_stands_where_its_value_is_written(members: dict[str, Any], way: dict[str, Any], space: str) -> None:
     body = (space + json.dumps({**members, "model": "gpt"}, **way) + space).encode()
-    start, end = place_of(body, "model", members_of(body))
+    start, end = find_member(body, "model", members_of(body))
     assert body[start:end] == b'"gpt"'
     assert json.loads(body[:start] + b'"other"' + body[end:]) == {**members, "model": "other"}
 
@@ -38,8 +38,8 @@ def test_a_member_stands_where_its_value_is_written(members: dict[str, Any], way
     ],
 )
 def test_a_member_given_twice_is_refused(body: bytes) -> None:
-    with pytest.raises(InvalidBody, match="gives a key twice"):
-        place_of(body, "model")
+    with pytest.raises(InvalidBody, match="has a key twice"):
+        find_member(body, "model")
 
 
 @pytest.mark.parametrize("place", ['"a":"\ue000"', '"a":["\ue000"]', '"\ue000":1', '"a":{"b":"\ue000"}'])

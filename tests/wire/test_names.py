@@ -14,18 +14,18 @@ from toolwire.dialects.openai_chat import parts as openai_chat
 from toolwire.dialects.openai_responses import parts as openai_responses
 from toolwire.errors import InvalidField
 from toolwire.wire.names import (
-    WORDS,
+    WORD_CHARS,
     Grammar,
     Ids,
     Names,
     escape,
     fingerprint,
-    made_id,
+    generate_call_id,
+    is_generated_id,
     number_of,
     read_grammar,
     restore,
     shorten,
-    was_made,
 )
 
 MISTRAL = Grammar("A-Za-z0-9", 9, least=9)
@@ -117,7 +117,7 @@ ESCAPED = {
 
 @pytest.mark.parametrize(("name", "written"), ESCAPED.items())
 def test_how_a_name_is_escaped(name: str, written: str) -> None:
-    grammar = Grammar(WORDS, 64)
+    grammar = Grammar(WORD_CHARS, 64)
     assert (escape(name, grammar), restore(written, grammar)) == (written, name)
 
 
@@ -136,7 +136,7 @@ NOT_ESCAPED = [
 
 @pytest.mark.parametrize("written", NOT_ESCAPED, ids=[name[:20] for name in NOT_ESCAPED])
 def test_what_nobody_escaped_is_left_alone(written: str) -> None:
-    assert restore(written, Grammar(WORDS, 64)) == written
+    assert restore(written, Grammar(WORD_CHARS, 64)) == written
 
 
 def test_a_name_without_a_grammar_is_left_alone() -> None:
@@ -146,7 +146,7 @@ def test_a_name_without_a_grammar_is_left_alone() -> None:
 
 
 def test_long_names_are_cut_and_kept_apart() -> None:
-    grammar = Grammar(WORDS, 64)
+    grammar = Grammar(WORD_CHARS, 64)
     one, two = escape("x" * 64 + "1", grammar), escape("x" * 64 + "2", grammar)
     assert (len(one), len(two), one[:55], two[:55]) == (64, 64, "x" * 55, "x" * 55)
     assert one != two
@@ -160,11 +160,11 @@ TAKEN = [
     (MISTRAL, "call_abcd", False),
     (Grammar("A-Za-z0-9", 9), "abc", True),
     (Grammar("A-Za-z0-9", 9), "call_1", False),
-    (Grammar(WORDS, 6), "call_1", True),
-    (Grammar(WORDS, 5), "call_1", False),
-    (Grammar(WORDS, 6), "é", False),
-    (Grammar(WORDS, 6), "a\n", False),
-    (Grammar(WORDS, 6), "", False),
+    (Grammar(WORD_CHARS, 6), "call_1", True),
+    (Grammar(WORD_CHARS, 5), "call_1", False),
+    (Grammar(WORD_CHARS, 6), "é", False),
+    (Grammar(WORD_CHARS, 6), "a\n", False),
+    (Grammar(WORD_CHARS, 6), "", False),
     (Grammar("a-z.", 6, first="a-z"), ".a", False),
     (Grammar("a-z.", 6, first="a-z"), "a.", True),
 ]
@@ -172,22 +172,22 @@ TAKEN = [
 
 @pytest.mark.parametrize(("grammar", "name", "taken"), TAKEN)
 def test_what_a_grammar_takes(grammar: Grammar, name: str, taken: bool) -> None:
-    assert grammar.takes(name) is taken
+    assert grammar.accepts(name) is taken
 
 
 def test_the_names_of_a_request() -> None:
-    names = Names(Grammar(WORDS, 64))
+    names = Names(Grammar(WORD_CHARS, 64))
     assert names.keep("srv.list") == "srv.list"
     assert names.write("srv.list") == "srv.list"
     assert names.write("srv/list") == "srv_list__tw3-2f"
     assert names.write("srv/list") == "srv_list__tw3-2f"
-    assert names.choose("srv/list", own=True) == "srv_list__tw3-2f"
-    assert names.choose("srv:list", own=True) == "srv:list"
-    assert names.choose("srv:list", own=False) == "srv_list__tw3-3a"
+    assert names.choose("srv/list", is_native=True) == "srv_list__tw3-2f"
+    assert names.choose("srv:list", is_native=True) == "srv:list"
+    assert names.choose("srv:list", is_native=False) == "srv_list__tw3-3a"
 
 
 def test_a_name_that_is_taken_is_written_otherwise() -> None:
-    names = Names(Grammar(WORDS, 64))
+    names = Names(Grammar(WORD_CHARS, 64))
     names.keep("srv_list__tw3-2f")
     written = names.write("srv/list")
     assert re.fullmatch(r"srv_list_[0-9a-f]{8}", written)
@@ -195,7 +195,7 @@ def test_a_name_that_is_taken_is_written_otherwise() -> None:
 
 
 def test_the_ids_of_a_conversation() -> None:
-    ids = Ids(Grammar(WORDS, 64, distinct=True))
+    ids = Ids(Grammar(WORD_CHARS, 64, distinct=True))
     assert ids.call("call_1") == "call_1"
     assert ids.call("a.b") == "a_b__tw1-2e"
     assert ids.result("a.b") == "a_b__tw1-2e"
@@ -205,12 +205,12 @@ def test_the_ids_of_a_conversation() -> None:
     assert ids.result("call_1") == again
     assert ids.result("call_1") == "call_1"
     assert ids.result("c.d") == "c_d__tw1-2e"
-    assert ids.result("c.d", own=True) == "c.d"
+    assert ids.result("c.d", is_native=True) == "c.d"
     assert ids.result(None) is None
 
 
 def test_ids_given_twice_in_one_turn_are_answered_in_order() -> None:
-    ids = Ids(Grammar(WORDS, 64, distinct=True))
+    ids = Ids(Grammar(WORD_CHARS, 64, distinct=True))
     written = [ids.call("same") for _ in range(3)]
     assert len(set(written)) == 3
     assert [ids.result("same") for _ in range(3)] == written
@@ -223,12 +223,12 @@ def test_ids_may_be_given_twice_where_a_target_allows_it() -> None:
 
 def test_ids_that_were_read_stay_as_they_are() -> None:
     ids = Ids(MISTRAL)
-    assert (ids.call("call_1", own=True), ids.result("call_1")) == ("call_1", "call_1")
-    every = Ids(MISTRAL, every=True)
-    written = every.call("call_1", own=True)
+    assert (ids.call("call_1", is_native=True), ids.result("call_1")) == ("call_1", "call_1")
+    every = Ids(MISTRAL, rewrites_all=True)
+    written = every.call("call_1", is_native=True)
     assert re.fullmatch("[A-Za-z0-9]{9}", written)
-    assert every.result("call_1", own=True) == written
-    assert re.fullmatch("[A-Za-z0-9]{9}", every.result("call_2", own=True) or "")
+    assert every.result("call_1", is_native=True) == written
+    assert re.fullmatch("[A-Za-z0-9]{9}", every.result("call_2", is_native=True) or "")
 
 
 def test_ids_in_the_grammar_of_mistral() -> None:
@@ -243,14 +243,14 @@ def test_ids_in_the_grammar_of_mistral() -> None:
 
 
 def test_a_call_without_an_id_gets_one() -> None:
-    ids = Ids(Grammar(WORDS, 64))
+    ids = Ids(Grammar(WORD_CHARS, 64))
     assert [ids.call(None), ids.call("a"), ids.call(None)] == ["toolwire_1", "a", "toolwire_3"]
     assert [ids.result(None), ids.result(None)] == ["toolwire_1", "toolwire_3"]
 
 
 MADE = {
-    made_id(3): True,
-    made_id(3, 0): True,
+    generate_call_id(3): True,
+    generate_call_id(3, 0): True,
     "toolwire_3": True,
     "toolwire_3_0": True,
     "gemini_12345": True,
@@ -266,12 +266,12 @@ MADE = {
 
 @pytest.mark.parametrize(("call_id", "made"), MADE.items())
 def test_a_made_id_says_so(call_id: str, made: bool) -> None:
-    assert was_made(call_id) is made
+    assert is_generated_id(call_id) is made
 
 
 def test_no_id_counts_as_made() -> None:
-    assert was_made(None)
-    assert (made_id(3), made_id(3, 0)) == ("toolwire_3", "toolwire_3_0")
+    assert is_generated_id(None)
+    assert (generate_call_id(3), generate_call_id(3, 0)) == ("toolwire_3", "toolwire_3_0")
 
 
 def test_numbers_and_fingerprints_are_derived() -> None:
@@ -294,8 +294,8 @@ WRITTEN: dict[str, tuple[list[str], list[str]]] = {
 def test_a_grammar_is_read_from_text(text: str) -> None:
     legal, illegal = WRITTEN[text]
     grammar = read_grammar(text)
-    assert [grammar.takes(name) for name in (*legal, *illegal)] == [True] * len(legal) + [False] * len(illegal)
-    assert all(grammar.takes(escape(name, grammar)) for name in (*legal, *illegal))
+    assert [grammar.accepts(name) for name in (*legal, *illegal)] == [True] * len(legal) + [False] * len(illegal)
+    assert all(grammar.accepts(escape(name, grammar)) for name in (*legal, *illegal))
     assert read_grammar(text) is grammar
 
 
@@ -314,13 +314,13 @@ def test_what_one_request_names_no_other_knows() -> None:
     names, ids = Names(None), Ids(None)
     names.write("a")
     ids.call("c")
-    assert (names.given, ids.taken) == ({"a": "a"}, {"c"})
-    assert (Names(None).given, Names(None).taken, Ids(None).taken) == ({}, {}, set())
+    assert (names.written, ids.used) == ({"a": "a"}, {"c"})
+    assert (Names(None).written, Names(None).originals, Ids(None).used) == ({}, {}, set())
     assert Ids(None).result("other") == "other"
     assert ids.result("c") == "c"
 
 
 def test_a_name_is_written_alike_each_time() -> None:
-    grammar = Grammar(WORDS, 64)
+    grammar = Grammar(WORD_CHARS, 64)
     for name in ("a", "srv/list", "x" * 64, "x" * 65, "ü" * 200):
         assert Names(grammar).write(name) == Names(grammar).write(name) == escape(name, grammar)

@@ -22,7 +22,7 @@ from toolwire.dialects import ALIASES, NAMES
 from toolwire.errors import InvalidBody, LossyTranslation
 from toolwire.providers import PROVIDERS, UnknownProvider, named
 from toolwire.translation.recognition import check_wire
-from toolwire.translation.translate import refuse
+from toolwire.translation.translate import raise_if_lossy
 from toolwire.types import Loss, Severity
 from toolwire.wire.bodies import read_body
 
@@ -92,7 +92,7 @@ def _translate_body(options: argparse.Namespace) -> int:
         case _:
             encoded = translate.error(options.status, data, *pair)
             if options.strict:
-                refuse(encoded.losses)
+                raise_if_lossy(encoded.losses)
     path = getattr(encoded, "path", "")
     result = {"path": path, "body": encoded.body, "losses": encoded.losses}
     sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(result) if options.json else encoded.json) + b"\n")
@@ -118,7 +118,7 @@ def _translate_stream(options: argparse.Namespace) -> int:
             piece = source.read1(PIECE)
     pieces.append(_send(stream.close(), now=not options.strict))
     if options.strict:
-        refuse(stream.losses)
+        raise_if_lossy(stream.losses)
         _send(b"".join(pieces), now=True)
     _print_losses(stream.losses, options)
     return 0

@@ -17,11 +17,11 @@ from toolwire.client.settings import (
     Prompt,
     Providers,
     StreamItem,
-    Tools,
 )
 from toolwire.loop import Done
 from toolwire.loop.steps import T_co
 from toolwire.resolvers.execution import aexecute as execute
+from toolwire.resolvers.reading import Tools
 from toolwire.types import Event, Request, Response
 from toolwire.waiting.steps import aflow, arun
 
@@ -33,6 +33,16 @@ class Client(BaseClient):
 
     `chat` sends one request. `run` executes a conversation until it ends, `stream` yields its events, and `generate`
     returns its value.
+
+    >>> import asyncio
+    >>> from toolwire import aio
+    >>> from toolwire.testing import simulate
+    >>> async def main(url: str) -> str | None:
+    ...     async with aio.Client("openai", "gpt-6-sol", base_url=url, api_key="any") as client:
+    ...         return (await client.run("I am Ann.")).content
+    >>> with simulate(["Hello, Ann."]) as model:
+    ...     asyncio.run(main(model.url))
+    'Hello, Ann.'
     """
 
     async def chat(
@@ -117,7 +127,10 @@ class Stream(ConversationStream[T_co]):
         return [], None
 
     async def collect(self, on_chunk: Callable[[StreamItem], object] | None = None) -> Done[T_co]:
-        """Read the rest, pass each item to `on_chunk`, and return the end."""
+        """Read the remaining items, pass each one to `on_chunk`, and return the end.
+
+        Raise RuntimeError if the stream was closed before it began.
+        """
         async for item in self._items:
             if on_chunk is not None:
                 on_chunk(item)
@@ -193,7 +206,21 @@ async def generate(
 async def generate(prompt: Prompt = None, provider: Providers = None, model: str | None = None, **settings: Any) -> Any:
     """Ask a model, run the tools that it calls, and return the `Done`. With `output`, return the parsed value.
 
-    `output` is a type or a JSON Schema. Raise NoStructuredOutput if the answer has no such value.
+    - `prompt`: a text, a message, a list of messages or a `Context`.
+    - `provider`: a name, a `Provider`, a map of its fields, or a list of these; the next one is asked if one fails.
+    - `model`: the name of the model. `PROVIDER/NAME` names the provider too.
+    - `settings`: those of a request, of a run and of a client. `output` is a type or a JSON Schema.
+
+    Raise ProviderError if the provider fails before an answer has begun, and NoStructuredOutput if the answer has no
+    value of `output`.
+
+    >>> import asyncio
+    >>> from toolwire import aio
+    >>> from toolwire.testing import simulate
+    >>> with simulate(["Hello."]) as model:
+    ...     done = asyncio.run(aio.generate("Hi.", "ollama", "qwen3", base_url=model.url, api_key="any"))
+    >>> done.content
+    'Hello.'
     """
     async with Client(provider, model, **pop_client_options(settings, settings.pop("options", None))) as client:
         return await client.generate(prompt, **settings)
@@ -212,6 +239,20 @@ def stream(
     prompt: Prompt = None, provider: Providers = None, model: str | None = None, **settings: Unpack[OnceSettings]
 ) -> Stream[None]: ...
 def stream(prompt: Prompt = None, provider: Providers = None, model: str | None = None, **settings: Any) -> Stream:
-    """Ask a model, run the tools that it calls, and yield the events as they arrive."""
+    """Ask a model, run the tools that it calls, and yield the events as they arrive.
+
+    `prompt`, `provider`, `model` and `settings` are those of `generate`. An error of the provider is raised if no event
+    arrived before it.
+
+    >>> import asyncio
+    >>> from toolwire import TextDelta, aio
+    >>> from toolwire.testing import simulate
+    >>> async def main(url: str) -> str:
+    ...     items = aio.stream("Hi.", "gemini", "gemini-3.5-flash", base_url=url, api_key="any")
+    ...     return "".join([item.text async for item in items if isinstance(item, TextDelta)])
+    >>> with simulate(["Hello."]) as model:
+    ...     asyncio.run(main(model.url))
+    'Hello.'
+    """
     client = Client(provider, model, **pop_client_options(settings, settings.pop("options", None)))
     return Stream(client, prompt, settings, client.close)

@@ -50,6 +50,13 @@ class Clearing(Struct, frozen=True, kw_only=True):
     clearing must free: a share of `at`, or tokens. The last `keep` results stay, and so do those of the tools in
     `exclude`. `window` is for a model that the catalogue does not know. With `native` the provider clears the results
     if it can.
+
+    >>> from toolwire import Clearing, generate
+    >>> from toolwire.testing import simulate
+    >>> clearing = Clearing(at=100_000, keep=5, exclude=("read_file",))
+    >>> with simulate(["Hello."]) as model:
+    ...     generate("Hi.", "openai", "gpt-6-sol", clearing=clearing, base_url=model.url, api_key="any").content
+    'Hello.'
     """
 
     at: float = 0.7

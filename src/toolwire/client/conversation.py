@@ -21,11 +21,13 @@ from toolwire.client.budget import Account, Clock, check_price
 from toolwire.client.clearing import ConversationClearing
 from toolwire.client.exchange import ExchangeState, ProviderConnection, exchange_steps
 from toolwire.client.options import check_settings
+from toolwire.dialects import NAMES, dialect
 from toolwire.errors import InvalidField, ToolwireError, listed, suggestion
 from toolwire.loop import AskModel, Broken, Cancelled, Done, Loop, LoopLimits, LoopStep, Outcome, RunTools, tool_loop
 from toolwire.providers.catalogue import cost
-from toolwire.resolvers import AgentResolver, Composition, RunSecrets, offers_tools, resolver_of, tools_of
+from toolwire.resolvers import RunSecrets
 from toolwire.resolvers.execution import Cancel, Limits
+from toolwire.resolvers.reading import read_tools, tool_list, unique_tools
 from toolwire.text.looks import look_of_call
 from toolwire.text.quoting import texts_given
 from toolwire.text.usual_forms import unread_formats
@@ -46,6 +48,7 @@ from toolwire.types import (
     ToolCall,
     ToolChoice,
 )
+from toolwire.types.conversation import called_name
 from toolwire.waiting.results import CallRecord, Ran, format_traceback
 from toolwire.waiting.steps import Abandoned, Ask, Emit, Work, handle_emits
 
@@ -107,7 +110,7 @@ def request_of(
     settings = check_settings(settings)
     state = settings.pop("provider_state", None)
     context = prompt if isinstance(prompt, Context) else None
-    declared, resolver = _sort_tools(_with_handlers(_tool_list(tools), context))
+    given = read_tools(_with_handlers(tools, context))
     if context is None:
         context = Context(
             messages=[] if prompt is None else list(prompt) if isinstance(prompt, list | tuple) else [prompt]
@@ -115,13 +118,13 @@ def request_of(
     context = Context(
         context.system if system is None else _system_of(system),
         [*_message_list(messages), *context.messages],
-        _unique_tools([*context.tools, *declared]),
+        [_as_its_wire_reads(tool) for tool in unique_tools([*context.tools, *given.declared])],
         context.provider_state if state is None else state,
     )
     check_media(context.messages)
     choice = _choice_of(tool_choice)
     _check_offered(choice, context.tools)
-    return Request(context=context, tool_choice=choice, **settings), resolver
+    return Request(context=context, tool_choice=choice, **settings), given.resolver
 
 
 def _check_offered(choice: ToolChoice | None, tools: Iterable[Tool | ServerTool]) -> None:
@@ -135,17 +138,6 @@ def _check_offered(choice: ToolChoice | None, tools: Iterable[Tool | ServerTool]
             known_names = listed(known, suggestion(name, known))
             detail = f"{name!r} is not a tool of this request{known_names}"
             raise InvalidField("tool_choice", detail, path="settings")
-
-
-def _tool_list(tools: Any) -> Any:
-    """Return the tools as an iterable; a single tool is a list of one."""
-    if tools is None or hasattr(tools, "available_tools"):
-        return tools or ()
-    if isinstance(tools, Tool | ServerTool | Mapping) or callable(tools):
-        return [tools]
-    if isinstance(tools, str | bytes) or not isinstance(tools, Iterable):
-        raise InvalidField("tools", f"must be tools in a list, or one tool, not {tools!r}", path="settings")
-    return tools
 
 
 def _message_list(messages: Any) -> Iterable[Any]:
@@ -185,40 +177,18 @@ def check_media(messages: Iterable[Message]) -> None:
 
 def _with_handlers(tools: Any, context: Context | None) -> Any:
     """Return the tools together with the handlers that the context holds."""
-    if context is None or not context.handlers:
-        return tools
-    return [*context.handlers, *([tools] if offers_tools(tools) else tools or ())]
+    return tools if context is None or not context.handlers else [*context.handlers, *tool_list(tools)]
 
 
-def _sort_tools(tools: Any) -> tuple[list[Tool | ServerTool], Any]:
-    """Return the declarations, and a resolver of the tools that can run."""
-    if offers_tools(tools):
-        tools = [tools]
-    declared: list[Tool | ServerTool] = []
-    resolvers: list[Any] = []
-    running: list[Any] = []
-    for index, tool in enumerate(tools or ()):
-        match tool:
-            case dict() | Mapping() | Tool() | ServerTool():
-                declared += Context(tools=[tool]).tools
-            case _ if offers_tools(tool):
-                resolvers.append(resolver_of(tool, f"tools[{index}]"))
-            case _:
-                running.append(tool)
-    if running:
-        resolvers.insert(0, AgentResolver(running))
-    if not resolvers:
-        return declared, None
-    resolver = resolvers[0] if len(resolvers) == 1 else Composition(resolvers)
-    return [*declared, *tools_of(resolver)], resolver
+def _as_its_wire_reads(tool: Tool | ServerTool) -> Tool | ServerTool:
+    """Return a tool that its provider defines and the client runs, such as Claude's text editor, as a function.
 
-
-def _unique_tools(tools: Iterable[Tool | ServerTool]) -> list[Tool | ServerTool]:
-    """Return the first tool of each name: providers reject a name that is declared twice."""
-    first: dict[object, Tool | ServerTool] = {}
-    for index, tool in enumerate(tools):
-        first.setdefault(tool.name if isinstance(tool, Tool) else index, tool)
-    return list(first.values())
+    The wire knows its description and its schema, so models of other wires can call it as well.
+    """
+    if isinstance(tool, Tool) or tool.dialect not in NAMES:
+        return tool
+    read = dialect(tool.dialect).decode_request({"tools": [tool.value]}).tools
+    return read[0] if len(read) == 1 and type(read[0]) is Tool and read[0].name == called_name(tool) else tool
 
 
 def _choice_of(choice: Any) -> ToolChoice | None:

@@ -27,7 +27,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from toolwire.encoding.families import family_of
-from toolwire.encoding.finish import ending
+from toolwire.encoding.finish import ending_error
 from toolwire.errors import InvalidBody, InvalidField
 from toolwire.providers import Provider
 from toolwire.providers.adapting import adapted, asked_of_stream, quirks_for
@@ -36,7 +36,7 @@ from toolwire.providers.catalogue import cost
 from toolwire.providers.thoughts import refused_thoughts, without_thoughts
 from toolwire.scrubbing import scrub
 from toolwire.streams.accumulation import Accumulator, events_of
-from toolwire.streams.settling import Settling, call_ids
+from toolwire.streams.call_normalizer import CallNormalizer, call_ids
 from toolwire.text.overlay.completions import raw_completions
 from toolwire.text.overlay.dialect import over
 from toolwire.text.quoting import texts_given
@@ -92,7 +92,15 @@ _SURROUNDING = (MessageStart, MessageDelta, UsageDelta, OpaqueDelta, ChoiceEnd, 
 
 
 class Retries(Struct, frozen=True):
-    """The number of attempts of a request, and the pauses: `base` seconds, doubled each time, at most `longest`."""
+    """The number of attempts of a request, and the pauses: `base` seconds, doubled each time, at most `longest`.
+
+    >>> from toolwire import Error, Retries, generate
+    >>> from toolwire.testing import Fail, simulate
+    >>> with simulate([[Fail(Error("overloaded", "Later."))], "Hello."]) as model:
+    ...     server = {"base_url": model.url, "api_key": "any"}
+    ...     generate("Hi.", "openai", "gpt-6-sol", retries=Retries(attempts=2, base=0.01), **server).content
+    'Hello.'
+    """
 
     attempts: int = 3
     base: float = 0.5
@@ -339,7 +347,7 @@ def _read_answer(
         if state.digest is not None:
             state.digest.update(data)
         body = read_body(data)
-        response = Settling(request).response(upstream.dialect.decode_response(body))
+        response = CallNormalizer(request).normalize_response(upstream.dialect.decode_response(body))
         return _error_in(upstream, response, body, answer, state) or (response, None)
     except TransportError as problem:
         return _failed_attempt(problem)
@@ -462,7 +470,7 @@ class _StreamReader:
 
     def __init__(self, upstream: ProviderConnection, request: Request) -> None:
         self.upstream: ProviderConnection = upstream
-        self.settling = Settling(request)
+        self.normalizer = CallNormalizer(request)
         self.model = request.model
         self.accumulator = Accumulator()
         self.held_events: list[Any] = []
@@ -503,7 +511,7 @@ class _StreamReader:
             elif kind is MessageEnd:
                 self.complete = event.complete
             elif kind is CallStart or kind is CallEnd:
-                event = self.settling.event(event)  # noqa: PLW2901 - normalized for the conversation
+                event = self.normalizer.normalize_event(event)  # noqa: PLW2901 - normalized for the conversation
             elif kind in _DELTAS:
                 self.characters += len(event.fragment if kind is CallDelta else event.text)
             self.events += 1
@@ -524,7 +532,7 @@ class _StreamReader:
     def failure(self) -> Error | None:
         """Return the error of the answer, or None if it is complete."""
         reason = self.accumulator.response.finish_reason
-        return self.error or ending(reason, complete=self.complete, failed=False)
+        return self.error or ending_error(reason, complete=self.complete, failed=False)
 
 
 def _read_stream(

@@ -60,7 +60,13 @@ LLMProvider = Client
 
 
 class LLMFactory:
-    """Creates clients."""
+    """Creates clients.
+
+    >>> from toolwire import LLMFactory
+    >>> client = LLMFactory.create("ollama", model="llama3.1")
+    >>> (client.provider.name, client.model)
+    ('ollama-v1', 'llama3.1')
+    """
 
     @staticmethod
     def create(name: str | None = None, /, *, model: str | None = None, **options: Unpack[ClientOptions]) -> Client:

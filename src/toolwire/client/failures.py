@@ -8,7 +8,17 @@ from toolwire.types import Error
 
 
 class ProviderError(ToolwireError):
-    """A provider rejected a request, or could not be reached; `error` holds the details."""
+    """A provider rejected a request, or could not be reached; `error` holds the details.
+
+    >>> from toolwire import Error, ProviderError, generate
+    >>> from toolwire.testing import Fail, simulate
+    >>> with simulate([[Fail(Error("authentication", "Wrong key."))]]) as model:
+    ...     try:
+    ...         generate("Hi.", "openai", "gpt-6-sol", base_url=model.url, api_key="any")
+    ...     except ProviderError as error:
+    ...         print(type(error).__name__, error.error.message)
+    AuthenticationFailed Wrong key.
+    """
 
     def __init__(self, error: Error, provider: str = "") -> None:
         self.error: Error = error

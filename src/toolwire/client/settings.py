@@ -15,8 +15,9 @@ from toolwire.loop import Done, LoopLimits, LoopStep, Outcome
 from toolwire.loop.steps import T_co
 from toolwire.providers import AnyProvider, Capabilities, ProviderOptions
 from toolwire.providers.known import ServerOptions
-from toolwire.resolvers import AnyResolver, Approve, RunnableTool
+from toolwire.resolvers import AnyResolver, Approve
 from toolwire.resolvers.execution import Cancel, Limits
+from toolwire.resolvers.reading import Tools
 from toolwire.types import (
     AnyMessage,
     Context,
@@ -25,10 +26,8 @@ from toolwire.types import (
     Output,
     Part,
     RefusalDelta,
-    ServerTool,
     TextDelta,
     ThinkingDelta,
-    Tool,
     ToolCall,
     ToolChoice,
     ToolResult,
@@ -44,14 +43,10 @@ if TYPE_CHECKING:
 
 Prompt = AnyMessage | Context | Sequence[AnyMessage] | None
 """A prompt: a text, a message, several of them, or a whole context."""
-AnyTool = Tool | ServerTool | Mapping[str, Any] | RunnableTool | AnyResolver
-"""A tool in any form: declared, runnable, or a resolver of several tools."""
-Tools = Iterable[AnyTool] | AnyTool
-"""The tools of a conversation: one, or several in any mixture."""
 AnyChoice = ToolChoice | str | Mapping[str, Any] | None
 """A tool choice: `auto`, `required`, `none`, the name of a tool, a `ToolChoice`, or OpenAI's map."""
 Providers = AnyProvider | Sequence[AnyProvider] | None
-"""A provider, or a list of them that are asked in turn where one fails."""
+"""A provider, or a list of providers. If one fails, the client asks the next one."""
 StreamItem = TextDelta | ThinkingDelta | RefusalDelta | ToolCall | ToolResult | Done
 """An item of a stream: text, complete calls, results, and the end."""
 RunEvent = LoopStep | Event | Ran | ToolResult | Outcome

@@ -53,7 +53,7 @@ from toolwire.types import (
     ToolChoice,
     ToolResult,
 )
-from toolwire.types.frozen import copied
+from toolwire.types.frozen import copy_json
 from toolwire.wire.arguments import argument_text, parse_arguments
 
 PATH = "output"
@@ -99,7 +99,7 @@ class OutputForm(Struct, frozen=True):
         parameter = None if isinstance(output, Mapping) else json_type_of(output, path=PATH)
         try:
             schema, convert = (
-                (_copy_schema(output), copied) if parameter is None else (parameter.schema, parameter.read)
+                (_copy_schema(output), copy_json) if parameter is None else (parameter.schema, parameter.read)
             )
             wrapped = not has_named_fields(schema)
             if wrapped:
@@ -129,7 +129,7 @@ def _copy_schema(schema: Mapping[Any, Any]) -> dict[str, Any]:
     """Return a copy of the caller's schema. Raise InvalidSchema if it is too deep to be walked."""
     copy = dict(schema)
     measure(copy)
-    return copied(copy)  # type: ignore[no-any-return]
+    return copy_json(copy)  # type: ignore[no-any-return]
 
 
 class OutputMethod(Struct, frozen=True):

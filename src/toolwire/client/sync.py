@@ -17,10 +17,10 @@ from toolwire.client.settings import (
     Prompt,
     Providers,
     StreamItem,
-    Tools,
 )
 from toolwire.loop import Done
 from toolwire.loop.steps import T_co
+from toolwire.resolvers.reading import Tools
 from toolwire.types import Event, Request, Response
 from toolwire.waiting.steps import flow, run
 
@@ -30,12 +30,29 @@ class Client(BaseClient):
 
     `chat` sends one request. `run` executes a conversation until it ends, `stream` yields its events, and `generate`
     returns its value.
+
+    >>> from toolwire import Client
+    >>> from toolwire.testing import simulate
+    >>> with simulate(["Hello, Ann.", "Bye."]) as model:
+    ...     with Client("openai", "gpt-6-sol", base_url=model.url, api_key="any") as client:
+    ...         [client.run("I am Ann.").content, client.chat("Bye.").content]
+    ['Hello, Ann.', 'Bye.']
     """
 
     def chat(
         self, messages: Prompt, tools: Tools = (), tool_choice: AnyChoice = None, **settings: Unpack[ChatSettings]
     ) -> Response:
-        """Send messages once and return the answer; no tool runs. Raise ProviderError if the provider fails."""
+        """Send `messages` once and return the answer. No tool runs. Raise ProviderError if the provider fails.
+
+        `tools` are declared to the model. `tool_choice` is whether it may or must call them.
+
+        >>> from toolwire import Client
+        >>> from toolwire.testing import simulate
+        >>> with simulate(["Hello."]) as model:
+        ...     with Client("openai", "gpt-6-sol", base_url=model.url, api_key="any") as client:
+        ...         client.chat("Hi.").content
+        'Hello.'
+        """
         return run(self.chat_steps(messages, {**settings, "tools": tools or (), "tool_choice": tool_choice}))
 
     @overload
@@ -47,7 +64,16 @@ class Client(BaseClient):
     def generate(self, prompt: Prompt = None, **settings: Any) -> Any:
         """Run the conversation, tools included, until it ends. Return its `Done`, or with `output` the parsed value.
 
+        `prompt` is a text, a message, a list of messages or a `Context`.
+
         Raise NoStructuredOutput if the answer has no such value.
+
+        >>> from toolwire import Client
+        >>> from toolwire.testing import simulate
+        >>> with simulate(['{"value": 5}']) as model:
+        ...     with Client("openai", "gpt-6-sol", base_url=model.url, api_key="any") as client:
+        ...         client.generate("What is 2 + 3?", output=int)
+        5
         """
         return run(self.run_steps(prompt, settings, value=True))
 
@@ -61,6 +87,13 @@ class Client(BaseClient):
         """Run the conversation, tools included, and return its `Done`.
 
         With `output`, `Done.output` is the parsed value.
+
+        >>> from toolwire import Client
+        >>> from toolwire.testing import simulate
+        >>> with simulate(['{"value": 5}']) as model:
+        ...     with Client("openai", "gpt-6-sol", base_url=model.url, api_key="any") as client:
+        ...         client.run("What is 2 + 3?", output=int).output
+        5
         """
         done: Done = run(self.run_steps(prompt, settings))
         return done
@@ -72,15 +105,32 @@ class Client(BaseClient):
     @overload
     def stream(self, prompt: Prompt = None, **settings: Unpack[ClientSettings]) -> "Stream[None]": ...
     def stream(self, prompt: Prompt = None, **settings: Any) -> "Stream":
-        """Run the conversation, tools included, and yield its events as they arrive."""
+        """Run the conversation, tools included, and yield its events as they arrive.
+
+        >>> from toolwire import Client, TextDelta
+        >>> from toolwire.testing import simulate
+        >>> with simulate(["Hello."]) as model:
+        ...     with Client("openai", "gpt-6-sol", base_url=model.url, api_key="any") as client:
+        ...         "".join(item.text for item in client.stream("Hi.") if isinstance(item, TextDelta))
+        'Hello.'
+        """
         return Stream(self, prompt, settings)
 
     def send(self, request: Request) -> Response:
-        """Send a request that was decoded from any wire and return the answer; no tool runs."""
+        """Send `request`, which was decoded from any wire, and return the answer. No tool runs.
+
+        >>> from toolwire import Client, dialect
+        >>> from toolwire.testing import simulate
+        >>> with simulate(["Hello."]) as model:
+        ...     with Client("openai", "gpt-6-sol", base_url=model.url, api_key="any") as client:
+        ...         request = dialect("ollama").decode_request({"messages": [{"role": "user", "content": "Hi."}]})
+        ...         client.send(request).content
+        'Hello.'
+        """
         return run(self.send_steps(request))
 
     def send_stream(self, request: Request) -> "EventStream":
-        """Send a request that was decoded from any wire and return the events of the answer as they arrive."""
+        """Send `request`, which was decoded from any wire, and return the events of the answer as they arrive."""
         return EventStream(self, request)
 
     def close(self) -> None:
@@ -100,6 +150,13 @@ class Stream(ConversationStream[T_co]):
     """A running conversation: iterate over it, or call `next()`; `collect()` reads the rest.
 
     `done` is its end, or None before that. After an interruption it holds the history up to there.
+
+    >>> from toolwire import TextDelta, stream
+    >>> from toolwire.testing import simulate
+    >>> with simulate(["Hello."]) as model:
+    ...     items = stream("Hi.", "openai", "gpt-6-sol", base_url=model.url, api_key="any")
+    ...     print("".join(item.text for item in items if isinstance(item, TextDelta)), items.done.ending)
+    Hello. answer
     """
 
     _drive = staticmethod(flow)
@@ -115,7 +172,10 @@ class Stream(ConversationStream[T_co]):
         return [], None
 
     def collect(self, on_chunk: Callable[[StreamItem], object] | None = None) -> Done[T_co]:
-        """Read the rest, pass each item to `on_chunk`, and return the end."""
+        """Read the remaining items, pass each one to `on_chunk`, and return the end.
+
+        Raise RuntimeError if the stream was closed before it began.
+        """
         for item in self._items:
             if on_chunk is not None:
                 on_chunk(item)
@@ -191,7 +251,23 @@ def generate(
 def generate(prompt: Prompt = None, provider: Providers = None, model: str | None = None, **settings: Any) -> Any:
     """Ask a model, run the tools that it calls, and return the `Done`. With `output`, return the parsed value.
 
-    `output` is a type or a JSON Schema. Raise NoStructuredOutput if the answer has no such value.
+    - `prompt`: a text, a message, a list of messages or a `Context`.
+    - `provider`: a name, a `Provider`, a map of its fields, or a list of these; the next one is asked if one fails.
+    - `model`: the name of the model. `PROVIDER/NAME` names the provider too.
+    - `settings`: those of a request, of a run and of a client. `output` is a type or a JSON Schema.
+
+    Raise ProviderError if the provider fails before an answer has begun, and NoStructuredOutput if the answer has no
+    value of `output`.
+
+    >>> from toolwire import ToolCall, generate
+    >>> from toolwire.testing import simulate
+    >>> def get_weather(city: str) -> str:
+    ...     return f"25 degrees in {city}"
+    >>> with simulate([ToolCall(None, "get_weather", {"city": "Oslo"}), "It is warm."]) as model:
+    ...     server = {"base_url": model.url, "api_key": "any"}
+    ...     done = generate("How is Oslo?", "openai", "gpt-6-sol", tools=[get_weather], **server)
+    >>> (done.ending, done.content, done.turns)
+    ('answer', 'It is warm.', 2)
     """
     with Client(provider, model, **pop_client_options(settings, settings.pop("options", None))) as client:
         return client.generate(prompt, **settings)
@@ -210,6 +286,17 @@ def stream(
     prompt: Prompt = None, provider: Providers = None, model: str | None = None, **settings: Unpack[OnceSettings]
 ) -> Stream[None]: ...
 def stream(prompt: Prompt = None, provider: Providers = None, model: str | None = None, **settings: Any) -> Stream:
-    """Ask a model, run the tools that it calls, and yield the events as they arrive."""
+    """Ask a model, run the tools that it calls, and yield the events as they arrive.
+
+    `prompt`, `provider`, `model` and `settings` are those of `generate`. An error of the provider is raised if no event
+    arrived before it.
+
+    >>> from toolwire import TextDelta, stream
+    >>> from toolwire.testing import simulate
+    >>> with simulate(["Hello."]) as model:
+    ...     items = stream("Hi.", "anthropic", "claude-sonnet-5-5", base_url=model.url, api_key="any")
+    ...     print("".join(item.text for item in items if isinstance(item, TextDelta)))
+    Hello.
+    """
     client = Client(provider, model, **pop_client_options(settings, settings.pop("options", None)))
     return Stream(client, prompt, settings, client.close)

@@ -23,7 +23,7 @@ from toolwire.resolvers import RunSecrets
 from toolwire.scrubbing import Known, scrub, secrets_of
 from toolwire.traces.trace import Scope, Trace
 from toolwire.types import Message, ToolCall, ToolResult
-from toolwire.types.frozen import copied
+from toolwire.types.frozen import copy_json
 from toolwire.waiting.results import CallEnding, Ran
 from toolwire.waiting.steps import Ask, Work
 from toolwire.wire.arguments import input_of
@@ -120,7 +120,7 @@ class Recording:
     def snapshot(self, call: ToolCall, result: ToolResult) -> _TracedCall:
         """Return a copy of a call's and its result's values, as they are now."""
         value = {
-            "arguments": copied(input_of(call)),
+            "arguments": copy_json(input_of(call)),
             "result": plain_content(result.content),
             "repair": call.error,
         }

@@ -74,10 +74,18 @@ OPTIONS = frozenset(CodeToolOptions.__annotations__)
 
 
 class CodeTools(Resolver):
-    """The code tools of a project folder; `tools` selects some of them by name, the default is all twelve.
+    """The code tools of the project folder `cwd`. `tools` selects some of them by name; the default is all twelve.
 
     `roots` are further folders for the tools, as absolute paths. `covered` are files, as absolute paths, that no tool
     reads, writes, finds or moves, such as a trace store. `CodeToolOptions` has the options of single tools.
+
+    >>> import tempfile
+    >>> from toolwire import CodeTools, ToolCall
+    >>> tools = CodeTools(tempfile.mkdtemp(), tools=["read_file", "write_file"])
+    >>> tools.resolve(ToolCall("call_1", "write_file", {"path": "a.txt", "content": "Hello"})).content
+    'Wrote 5 bytes to a.txt (a new file).'
+    >>> tools.resolve(ToolCall("call_2", "read_file", {"path": "../secret"})).content
+    '../secret: it leads out of the project folder'
     """
 
     def __init__(

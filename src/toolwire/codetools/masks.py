@@ -52,8 +52,8 @@ class Mask(Struct, frozen=True):
     open: bool = False
     socket: bool = False
 
-    def arguments(self) -> Iterator[str]:
-        """Yield the arguments that make bubblewrap cover it."""
+    def arguments(self, cover: str = "/dev/null") -> Iterator[str]:
+        """Yield the arguments that make bubblewrap cover it. A secret file is replaced by the file `cover`."""
         if self.open:
             yield from ("--bind", self.path, self.path)
         elif not self.secret:
@@ -61,7 +61,7 @@ class Mask(Struct, frozen=True):
         elif self.folder:
             yield from ("--perms", "0000", "--tmpfs", self.path, "--remount-ro", self.path)
         else:
-            yield from ("--ro-bind", "/dev/null", self.path)
+            yield from ("--ro-bind", cover, self.path)
 
     def is_in_force(self, root_path: str) -> bool:
         """Return True if the mask is in force, seen through the root folder of a process."""

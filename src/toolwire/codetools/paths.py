@@ -44,7 +44,7 @@ READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 PROTECTED = (".git",)
 OWN_FILES = ".toolwire-*"
 SECRET = (".env", ".env.*")
-_EXAMPLES = frozenset({".env.example", ".env.sample", ".env.template"})
+EXAMPLES = frozenset({".env.example", ".env.sample", ".env.template"})
 _SECRETS = "it may contain secrets: the tools neither read nor write it"
 _SPECIAL = {
     stat.S_ISDIR: "a folder",
@@ -181,7 +181,7 @@ class Workspace:
         self.cwd: Root = self.roots[0]
         self.protected_names: tuple[str, ...] = (*protected, OWN_FILES)
         self.protected: re.Pattern[str] = compile_names(self.protected_names)
-        self._secret_names = tuple(secret)
+        self.secret_names: tuple[str, ...] = tuple(secret)
         self.covered: list[str] = []
         self.cover(covered)
 
@@ -190,10 +190,10 @@ class Workspace:
         for path in [os.fspath(item) for item in paths]:
             real = os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
             if any(root.split_inside(form) is not None for root in self.roots for form in (path, real)):
-                self._secret_names += (os.path.basename(path),)
+                self.secret_names += (os.path.basename(path),)
                 self.covered.append(real)
-        self.secret: re.Pattern[str] = compile_names(self._secret_names)
-        self._restricted = compile_quick_test((*self.protected_names, *self._secret_names))
+        self.secret: re.Pattern[str] = compile_names(self.secret_names)
+        self._restricted = compile_quick_test((*self.protected_names, *self.secret_names))
 
     def resolve(self, requested: Any, *, writes: bool = False) -> ProjectPath:
         """Return the location that the path `requested` leads to.
@@ -248,7 +248,7 @@ class Workspace:
 
     def is_secret(self, parts: Iterable[str]) -> bool:
         """Return True if one of the names is secret."""
-        return any(self.secret.fullmatch(name) and name not in _EXAMPLES for name in map(fold_name, parts))
+        return any(self.secret.fullmatch(name) and name not in EXAMPLES for name in map(fold_name, parts))
 
     def restricted_among(self, names: list[str]) -> tuple[set[str], set[str]]:
         """Return those of `names` that are secret, and those that are protected and not secret."""

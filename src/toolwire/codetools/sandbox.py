@@ -7,7 +7,9 @@ Rules of this file:
 - Its /proc is read-only, because root could change settings of the whole machine there, even in a sandbox.
 - A command's environment is built from nothing, so that it contains no key of the host. Further variables are passed
   by option, by name. PATH is fixed: a program of the project never comes before one of the system.
-- Existing secret files of the project folder are covered. Without a network, listening sockets are covered too.
+- Existing secret files of the project folder are covered: a command reads a comment. The cover has the size and the
+  time of the file, which git compares. Settings of git leave out their lines where it shows differences. Without a
+  network, listening sockets are covered too.
   Protected files are read-only. A mount moves with the folder that it is in. Files that a command creates are covered
   from the next command on.
 - A protected name that does not exist at the top of a root is occupied by an empty folder while commands run, so that
@@ -26,14 +28,15 @@ import os
 import stat
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from toolwire.codetools import overseer
 from toolwire.codetools.locks import UNLOCKABLE
-from toolwire.codetools.masks import masks_of, real_path
-from toolwire.codetools.paths import FOLDER, Root, Workspace
+from toolwire.codetools.masks import Mask, masks_of, real_path
+from toolwire.codetools.paths import EXAMPLES, FOLDER, Root, Workspace
 from toolwire.codetools.processes import Launch
 from toolwire.codetools.spelling import escape_name
 from toolwire.errors import ToolError
@@ -64,6 +67,10 @@ FIRST = (
     '(exec "$0" --noprofile --norc -c "$1" bash </dev/null 2>&3 3>&-); exit $?'
 )
 _HOSTS = "127.0.0.1 localhost sandbox\n::1 localhost\n"
+# git compares the size and the time of a file, which its cover has too (https://git-scm.com/docs/git-config#_variables).
+_GIT_CONFIG = "[core]\n\tcheckStat = minimal\n"
+_COVER_BYTES = 1024**2
+_COVER_TEXT = b"# The sandbox covers this file, because it may contain secrets.\n"
 _CHOOSE = 'or choose sandbox="none", which lets commands do everything that this user may do'
 _REMEDIES = (
     ("uid map", "the system forbids user namespaces (AppArmor on Ubuntu 24.04: allow bwrap)"),
@@ -183,9 +190,11 @@ def _confined_launch(
     if "/" in roots:
         raise ToolError("the project folder is /: a sandbox would protect nothing. Choose a folder below it")
     masks = [mask for mask in masks_of(workspace) if not (mask.socket and options.get("network") is True)]
-    files = _user_files(user, network=options.get("network") is True)
+    files = _user_files(user, network=options.get("network") is True) | _git_files(workspace)
     lent = [_memory_file(text, resources) for text in files.values()]
-    mask_arguments = _memory_file("".join(f"{word}\0" for mask in masks for word in mask.arguments()), resources)
+    covers = _Covers(resources)
+    words = [word for mask in masks for word in mask.arguments(covers.file_for(mask))]
+    mask_arguments = _memory_file("".join(f"{word}\0" for word in words), resources)
 
     def verify(leader: int) -> bool:
         root_path = f"/proc/{leader}/root"
@@ -251,6 +260,44 @@ def _user_files(user: str, *, network: bool) -> dict[str, str]:
         "/etc/group": f"{user}:x:{group_id}:\n{nogroup}",
     }
     return files if network else files | {"/etc/hosts": _HOSTS}
+
+
+class _Covers:
+    """The files that commands see in the place of secret ones: a comment, with the size and the time of the secret.
+
+    A program that reads settings finds none there. git takes the file for unchanged, because it compares size and time
+    first; with /dev/null, `git diff` failed ("unsupported file type") wherever a `.env` is under version control.
+    """
+
+    def __init__(self, resources: contextlib.ExitStack) -> None:
+        self._resources = resources
+        self._folder = ""
+        self._count = 0
+
+    def file_for(self, mask: Mask) -> str:
+        """Return the path of a cover for `mask`; /dev/null if it covers no file, or a large one."""
+        try:
+            status = os.lstat(mask.path)
+        except OSError:
+            return os.devnull
+        if not (mask.secret and stat.S_ISREG(status.st_mode) and status.st_size <= _COVER_BYTES):
+            return os.devnull
+        if not self._folder:
+            self._folder = self._resources.enter_context(tempfile.TemporaryDirectory(prefix="toolwire-covers-"))
+        self._count += 1
+        path = f"{self._folder}/{self._count}"
+        with open(path, "xb") as file:
+            file.write((_COVER_TEXT + b"\n" * status.st_size)[: status.st_size])
+        os.chmod(path, status.st_mode & 0o555)
+        os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+        return path
+
+
+def _git_files(workspace: Workspace) -> dict[str, str]:
+    """Return git's settings, and attributes by which it does not show the content of secret files."""
+    escaped = [name.replace("\\", "\\\\").replace('"', '\\"') for name in workspace.secret_names]
+    hidden = [f'"{name}" -diff\n' for name in escaped] + [f"{name} !diff\n" for name in sorted(EXAMPLES)]
+    return {"/etc/gitconfig": _GIT_CONFIG, "/etc/gitattributes": "".join(hidden)}
 
 
 def _memory_file(text: str, resources: contextlib.ExitStack) -> int:

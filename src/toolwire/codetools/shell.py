@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import re
 import signal
-from collections.abc import Awaitable, Generator
+from collections.abc import Awaitable, Callable, Generator
 from typing import Any
 
 from toolwire.codetools.definitions import COMMAND_BYTES, COMMAND_SECONDS, MAX_COMMAND_SECONDS
@@ -34,6 +34,9 @@ _HINTS = (
         "the sandbox has no network",
     ),
 )
+# A line of git status, or of git diff, about one file.
+_GIT_CHANGE = re.compile(r"(?m)^(?:[ MADRCUT]{2} |\s*modified:\s+|Binary files a/|diff --git a/)(\S+)")
+_COVERED = "the sandbox covers {path}, because it may contain secrets: git may report it as changed although it is not"
 _CODE_OF_A_SIGNAL = 128
 
 
@@ -50,7 +53,7 @@ class _Command(Awaitable[str]):
         stop = CommandStop()
         work = asyncio.ensure_future(in_thread(lambda: self._run(stop)))
         try:
-            return _render_result(await asyncio.shield(work), self.timeout, self.hints())
+            return _render_result(await asyncio.shield(work), self.timeout, self.hints(), self.covered_path)
         except asyncio.CancelledError:
             stop.set()
             while not work.done():
@@ -84,6 +87,13 @@ class _Command(Awaitable[str]):
             return ()
         return _HINTS[:1] if options.get("network") is True else _HINTS
 
+    def covered_path(self, output: str) -> str:
+        """Return the first covered file that git reports as changed in `output`; an empty string if there is none."""
+        if self.desk.options.get("sandbox") == NONE:
+            return ""
+        paths = [match[1] for match in _GIT_CHANGE.finditer(output)]
+        return next((path for path in paths if self.desk.workspace.is_secret(path.split("/"))), "")
+
 
 def bash(desk: Any, command: str, timeout: float | None = None) -> Awaitable[str]:
     """Run a command, and return its output."""
@@ -102,7 +112,12 @@ def bash(desk: Any, command: str, timeout: float | None = None) -> Awaitable[str
     return _Command(desk, command, min(COMMAND_SECONDS if timeout is None else timeout, MAX_COMMAND_SECONDS))
 
 
-def _render_result(result: Ended, seconds: float, hints: tuple[tuple[str, str], ...] = ()) -> str:
+def _render_result(
+    result: Ended,
+    seconds: float,
+    hints: tuple[tuple[str, str], ...] = (),
+    covered_path: Callable[[str], str] = lambda output: "",  # noqa: ARG005 - nothing is covered
+) -> str:
     """Return a command's output; raise `ToolError` with it if the command did not succeed."""
     stdout, stderr, is_cut = render_both(result.stdout, result.stderr)
     blocks = [stdout.rstrip("\n")] if stdout.strip() else []
@@ -111,9 +126,11 @@ def _render_result(result: Ended, seconds: float, hints: tuple[tuple[str, str], 
     blocks = blocks or ["(no output)"]
     if is_cut:
         blocks.append(f"[{CUT}]")
+    output = stdout + stderr
+    if path := covered_path(output):
+        blocks.append(f"[{_COVERED.format(path=path)}]")
     if result.code == 0 and not result.stopped and result.gone:
         return "\n".join(blocks)
-    output = stdout + stderr
     blocks += [f"[{words}]" for sign, words in hints if re.search(sign, output)]
     blocks.append(f"[{_describe_end(result, seconds)}]")
     if not result.gone:

@@ -45,11 +45,20 @@ class Declared(Struct, frozen=True):
 
 
 def load(path: str | os.PathLike[str], *, handlers: bool = True, allow: Collection[str] | None = None) -> Declared:
-    """Load a file of declarations: `.yaml`, `.yml` or `.json`.
+    """Load the file of declarations at `path`: `.yaml`, `.yml` or `.json`.
 
     `allow` lists the modules that may be imported, each with all its submodules. None allows every module that the
     program can import, except those that can access the whole machine, such as `os`. A `cwd` in the file is relative to
     the file. With `handlers=False` nothing is imported. Raises `DeclarationError` with all problems of the file.
+
+    >>> import json, tempfile
+    >>> from pathlib import Path
+    >>> from toolwire import declarations
+    >>> file = Path(tempfile.mkdtemp(), "tools.json")
+    >>> ping = {"name": "ping", "description": "Ping.", "parameters": {"type": "object"}}
+    >>> size = file.write_text(json.dumps({"tools": [ping]}))
+    >>> [tool.name for tool in declarations.load(file, handlers=False).tools]
+    ['ping']
     """
     file, problems = Path(path), Problems(os.fspath(path))
     data = read_file(file, problems)
@@ -63,9 +72,17 @@ def loads(
     handlers: bool = True,
     allow: Collection[str] | None = None,
 ) -> Declared:
-    """Load declarations from a text. The ending of `name` selects YAML or JSON.
+    """Load declarations from `text`. The ending of `name` selects YAML or JSON.
 
-    The other parameters and the errors are those of `load`.
+    `handlers`, `allow` and the errors are those of `load`.
+
+    >>> import json
+    >>> from toolwire import ToolCall, declarations
+    >>> parameters = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
+    >>> tool = {"name": "dedent", "description": "Dedent.", "handler": "textwrap:dedent", "parameters": parameters}
+    >>> declared = declarations.loads(json.dumps({"tools": [tool]}), name="tools.json")
+    >>> declared.resolver().resolve(ToolCall("call_1", "dedent", {"text": "  owls"})).content
+    'owls'
     """
     return _load(text, Problems(name), handlers=handlers, allow=allow, folder=None)
 

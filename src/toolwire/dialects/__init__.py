@@ -1,4 +1,4 @@
-"""The dialects by name. Each is a module with the same functions; none is imported before it is asked for."""
+"""The dialects by name. Each is a module with the same functions, and is imported when it is first used."""
 
 import importlib
 from collections.abc import Mapping, Sequence
@@ -15,63 +15,72 @@ from toolwire.types import Encoded, Error, ErrorReply, Message, Request, Respons
 
 NAMES = ("openai-chat", "openai-responses", "anthropic", "gemini", "ollama")
 ALIASES: Mapping[str, str] = {"openai": "openai-chat", "responses": "openai-responses"}
-_NO_TRAITS = WireTraits(history_key="messages")
+_DEFAULT_TRAITS = WireTraits(history_key="messages")
 
 
 class Dialect(Protocol):
-    """A wire format: it reads and writes requests, responses, streams and errors, and nothing else."""
+    """A wire format: it decodes and encodes requests, responses, streams and errors."""
 
     DIALECT: str
     TRAITS: WireTraits
-    """What is particular to the wire. Code outside the dialects asks for a trait, never for the name of a wire."""
+    """The particulars of the wire. Code outside the dialects asks for a trait, never for the name of a wire."""
     SETTING_PATHS: dict[str, str]
-    """Where a body says a field of a request; `|` parts the places that one may have."""
+    """The path in the body for each field of a request. If a field may have several, `|` separates them."""
 
     def decode_request(self, body: dict[str, Any], path: str = "") -> Request:
-        """Read a request's body; `path` is the path of its URL."""
+        """Decode the `body` of a request. `path` is the path of its URL. Raise `InvalidBody` if it is no object."""
 
     def encode_request(self, request: Request, quirks: Quirks = PLAIN, **settings: Any) -> Encoded:
-        """Write a request's body, and report what it cannot hold."""
+        """Encode a request for a server with `quirks`, and report what the wire cannot express.
+
+        `settings` change single fields of `quirks`.
+        """
 
     def decode_response(self, body: dict[str, Any]) -> Response:
-        """Read a response's body."""
+        """Decode the `body` of a response. Raise `InvalidBody` if it is no object."""
 
     def encode_response(self, response: Response, quirks: Quirks = PLAIN, **settings: Any) -> Encoded:
-        """Write a response's body, and report what it cannot hold."""
+        """Encode a response as a server with `quirks` sends it, and report what the wire cannot express."""
 
     def decode_stream(self) -> StreamDecoder:
-        """Read a stream: bytes to events, as they arrive."""
+        """Return a decoder of one stream. It turns bytes into events as they arrive."""
 
     def encode_stream(self, quirks: Quirks = PLAIN, **settings: Any) -> StreamEncoder:
-        """Write a stream: events to bytes, as early as the wire allows."""
+        """Return an encoder of one stream. It turns events into bytes as early as the wire allows."""
 
     def decode_error(self, status: int | None, body: Any, headers: Mapping[str, str] | None = None) -> Error:
-        """Read an error's body; the headers say how long to wait if the body does not."""
+        """Decode an error from its HTTP status, its body and its headers.
+
+        `headers` are read for the time to wait before a retry, if the body does not have it.
+        """
 
     def encode_error(self, error: Error) -> ErrorReply:
-        """Write an error's body."""
+        """Encode an error as a server replies with it."""
 
 
 class ResumableDialect(Dialect, Protocol):
-    """A dialect that also reads and writes the later messages of a conversation without the earlier ones."""
+    """A dialect that also decodes and encodes the later messages of a conversation without the earlier ones."""
 
     WIRE: Wire
 
-    def decode_later(self, bodies: list[Any], place: int, made: int) -> list[Message] | None:
-        """Decode messages of which the first has the index `place`, after `made` calls whose ids were generated."""
+    def decode_later(self, bodies: list[Any], index: int, generated_count: int) -> list[Message] | None:
+        """Decode messages, or return None if the earlier ones are needed.
+
+        The first message has the index `index`. Before it, `generated_count` calls have ids that toolwire generated.
+        """
 
     def encode_later(
-        self, messages: Sequence[Message], place: int, model: str | None, quirks: Quirks
+        self, messages: Sequence[Message], index: int, model: str | None, quirks: Quirks
     ) -> tuple[list[Any], Ledger]:
-        """Encode messages of which the first has the index `place`. Return the ledger of their losses and ids, too."""
+        """Encode messages. The first has the index `index`. Return the bodies, and the ledger of losses and ids."""
 
 
 def is_resumable(dialect: Dialect) -> TypeGuard[ResumableDialect]:
-    """Return True if a dialect reads and writes later messages alone; one that is laid over another does not."""
+    """Return True if a dialect decodes and encodes later messages alone. An overlay over another dialect does not."""
     return hasattr(dialect, "decode_later") and hasattr(dialect, "encode_later")
 
 
-class _Tuned:
+class _DialectWithQuirks:
     """A dialect whose encoder knows how a server deviates from it."""
 
     def __init__(self, dialect: Dialect, quirks: Quirks) -> None:
@@ -84,40 +93,48 @@ class _Tuned:
         self.decode_stream = dialect.decode_stream
         self.decode_error = dialect.decode_error
         self.encode_error = dialect.encode_error
-        self.plain = dialect
+        self.base = dialect
 
     def encode_request(self, request: Request, quirks: Quirks | None = None, **settings: Any) -> Encoded:
-        """Write a request for this server."""
-        return self.plain.encode_request(request, quirks or self.quirks, **settings)
+        """Encode a request for this server."""
+        return self.base.encode_request(request, quirks or self.quirks, **settings)
 
     def encode_response(self, response: Response, quirks: Quirks | None = None, **settings: Any) -> Encoded:
-        """Write a response as this server does."""
-        return self.plain.encode_response(response, quirks or self.quirks, **settings)
+        """Encode a response as this server sends it."""
+        return self.base.encode_response(response, quirks or self.quirks, **settings)
 
     def encode_stream(self, quirks: Quirks | None = None, **settings: Any) -> StreamEncoder:
-        """Write a stream as this server does."""
-        return self.plain.encode_stream(quirks or self.quirks, **settings)
+        """Return an encoder of a stream as this server sends it."""
+        return self.base.encode_stream(quirks or self.quirks, **settings)
 
 
 def dialect(name: str | Dialect, **quirks: Unpack[QuirkOptions]) -> Dialect:
-    """Give a dialect by its name or alias, or the dialect that was passed; quirks adapt it to a server."""
-    found = _load(name) if isinstance(name, str) else name
-    return _Tuned(found, tuned(PLAIN, quirks)) if quirks else found
+    """Return a dialect by its name or alias. `quirks` adapt it to a server that deviates from it.
+
+    `name` may be a dialect as well. Raise `UnknownDialect` if no dialect has the name.
+
+    >>> from toolwire import Context, Message, Request, dialect
+    >>> request = Request(model="m", context=Context(messages=[Message("Hello")]))
+    >>> dialect("openai-chat").encode_request(request).body["messages"]
+    [{'role': 'user', 'content': 'Hello'}]
+    """
+    loaded = _load(name) if isinstance(name, str) else name
+    return _DialectWithQuirks(loaded, tuned(PLAIN, quirks)) if quirks else loaded
 
 
-def untuned(dialect: Dialect) -> tuple[Dialect, Quirks]:
+def split_quirks(dialect: Dialect) -> tuple[Dialect, Quirks]:
     """Return a dialect without the quirks of its server, and the quirks."""
-    return (dialect.plain, dialect.quirks) if isinstance(dialect, _Tuned) else (dialect, PLAIN)
+    return (dialect.base, dialect.quirks) if isinstance(dialect, _DialectWithQuirks) else (dialect, PLAIN)
 
 
 def traits_of(name: str) -> WireTraits:
-    """Return the traits of the wire of this name. Any other name, such as that of an overlay, has no particulars."""
-    return _load(name).TRAITS if name in NAMES or name in ALIASES else _NO_TRAITS
+    """Return the traits of the wire of this name, or the default traits for any other name, such as an overlay's."""
+    return _load(name).TRAITS if name in NAMES or name in ALIASES else _DEFAULT_TRAITS
 
 
 @cache
 def _load(name: str) -> Dialect:
-    known = ALIASES.get(name, name)
-    if known not in NAMES:
+    full_name = ALIASES.get(name, name)
+    if full_name not in NAMES:
         raise UnknownDialect(name, [*NAMES, *ALIASES])
-    return importlib.import_module(f"toolwire.dialects.{known.replace('-', '_')}")
+    return importlib.import_module(f"toolwire.dialects.{full_name.replace('-', '_')}")

@@ -1,1 +1,1 @@
-"""What every encode and decode shares: losses, settings, parts, calls, tools, endings, errors, legal histories."""
+"""Code that every dialect uses to encode and decode: losses, settings, parts, calls, tools, errors and histories."""

@@ -1,8 +1,10 @@
-"""Errors of providers: their kinds, their HTTP statuses, and what dialects read and write alike of their bodies.
+"""Errors of providers: their kinds, their HTTP statuses, and the parts of their bodies that several dialects share.
 
 Rules of this file:
-- Most wires say `{"error": {"message": ...}}`. What else stands in either object is kept, to be replayed.
-- A body that is none of a dialect's is kept whole, and written again for as long as the error says the same.
+- Most wires send `{"error": {"message": ...}}`. The other keys of both objects are stored as opaque data, and written
+  again to the same wire.
+- If a body is not an error of its dialect, the error has all of it, and the body is written again as long as the error
+  has the same message.
 """
 
 import re
@@ -13,12 +15,13 @@ import msgspec
 from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
-from toolwire.encoding.ledger import Ledger, Wire, left_of, made_by, take
+from toolwire.encoding.ledger import Ledger, Wire, made_by, take, unparsed_of
 from toolwire.types import Error, ErrorKind, ErrorReply, Opaque
-from toolwire.wire.retry_after import RETRY_INFO, read_retry_after, retry_info, write_retry_after, write_span
+from toolwire.wire.retry_after import RETRY_INFO, read_retry_after, retry_info, write_duration, write_retry_after
 
-_CUT_WORD = re.compile(r"(?<=[^\w.~+/=:-])[\w.~+/=:-]{1,200}\Z", re.ASCII)
-# RFC 9110; 402 and 529 as the vendors use them.
+_LAST_WORD = re.compile(r"(?<=[^\w.~+/=:-])[\w.~+/=:-]{1,200}\Z", re.ASCII)
+# RFC 9110. Providers send 402 for an empty balance (https://api-docs.deepseek.com/quick_start/error_codes), and
+# Anthropic sends 529 when it is overloaded (https://platform.claude.com/docs/en/api/errors).
 _KIND_OF_STATUS: dict[int, ErrorKind] = {
     400: "invalid_request",
     401: "authentication",
@@ -50,8 +53,8 @@ STATUS_OF_KIND: dict[ErrorKind, int] = {
     "unknown": 500,
 }
 
-# The words of OpenAI (openai 3.52.0, ResponseError.code, 2026-11-20), and of the many servers that imitate it.
-_KIND_OF_WORD: dict[object, ErrorKind] = {
+# The codes and types of OpenAI (openai 3.52.0, ResponseError.code, 2026-11-20), and of servers that imitate it.
+_KIND_OF_CODE: dict[object, ErrorKind] = {
     "insufficient_quota": "billing",
     "context_length_exceeded": "context_length",
     "exceed_context_size_error": "context_length",
@@ -95,23 +98,23 @@ TYPE_OF_KIND: dict[ErrorKind, str] = {
     "timeout": "timeout_error",
     "unknown": "server_error",
 }
-# Words of Ollama, llama.cpp and vLLM, as recorded bodies and users' reports say them (2026-08-21).
-LONG = (
+# Phrases of Ollama, llama.cpp and vLLM for a prompt that is too long, from recordings and users' reports (2026-08-21).
+LENGTH_PHRASES = (
     *(
         "the input length exceeds the context length",
         "exceeds the context length",
         "exceeds the available context size",
         "maximum context length",
     ),
-    *("maximum prompt length", "longer than the model's context length"),  # xAI and SGLang, as users report them
+    *("maximum prompt length", "longer than the model's context length"),  # xAI and SGLang, from users' reports
 )
-# What a status says more precisely than the word `server_error` beside it.
-_OF_SERVERS = frozenset({"overloaded", "timeout", "rate_limit"})
+# Kinds of a status that are more precise than the code `server_error` in the body.
+_KINDS_OF_SERVERS = frozenset({"overloaded", "timeout", "rate_limit"})
 _CODE_OF_KIND: dict[ErrorKind, str] = {"context_length": "context_length_exceeded", "billing": "insufficient_quota"}
 
 
 def kind_of_status(status: int | None) -> ErrorKind:
-    """Name the kind of error that a status means when the body says nothing better."""
+    """Return the kind of error that a status means, for a body that has no better information."""
     if status is None:
         return "unknown"
     known = _KIND_OF_STATUS.get(status)
@@ -121,7 +124,7 @@ def kind_of_status(status: int | None) -> ErrorKind:
 
 
 def status_of(error: Error) -> int:
-    """Give the status to answer with: the error's own, or the usual one of its kind."""
+    """Return the HTTP status of an error: its own, or the usual one of its kind."""
     return error.status if error.status is not None else STATUS_OF_KIND[error.kind]
 
 
@@ -129,11 +132,11 @@ class _DecodeError(Protocol):
     def __call__(self, status: int | None, body: Any, headers: Mapping[str, str] | None = None) -> Error: ...
 
 
-def timed(read: Callable[[int | None, Any], Error]) -> _DecodeError:
-    """Let what reads an error's body say too how long its server asks to be left alone, there or in its headers."""
+def with_retry_after(decode: Callable[[int | None, Any], Error]) -> _DecodeError:
+    """Return `decode`, which decodes the body of an error, with `retry_after` from the body or the headers."""
 
     def decode_error(status: int | None, body: Any, headers: Mapping[str, str] | None = None) -> Error:
-        error = read(status, body)
+        error = decode(status, body)
         seconds = read_retry_after(headers, body, limited=error.kind == "rate_limit")
         return error if seconds is None else replace(error, retry_after=seconds)
 
@@ -141,34 +144,40 @@ def timed(read: Callable[[int | None, Any], Error]) -> _DecodeError:
 
 
 def reply_of(error: Error, body: Any, ledger: Ledger | None = None) -> ErrorReply:
-    """Give an error's body with its status, and with the headers that say how long to wait."""
+    """Return the reply for an error: its status, its body, and the headers with the time to wait."""
     losses = () if ledger is None else tuple(ledger.losses)
     return ErrorReply(status_of(error), body, losses, write_retry_after(error.retry_after))
 
 
-def tell_wait(inner: dict[str, Any], seconds: float | None, *, add: bool = False) -> dict[str, Any]:
-    """Give what an error says, with Google's note of when to try again as it is now, or with one more."""
+def with_retry_info(inner: dict[str, Any], seconds: float | None, *, add: bool = False) -> dict[str, Any]:
+    """Return the object of an error with Google's `RetryInfo` for `seconds`.
+
+    An error without a `RetryInfo` gets one only with `add`. Without `seconds`, an old `RetryInfo` is removed.
+    """
     body = {"error": inner}
-    note = retry_info(body)
-    if seconds == read_retry_after(None, body, limited=False) or (note is None and not add):
+    old = retry_info(body)
+    if seconds == read_retry_after(None, body, limited=False) or (old is None and not add):
         return inner
-    told = [] if seconds is None else [{**(note or {"@type": RETRY_INFO}), "retryDelay": write_span(seconds)}]
-    details = inner.get("details", []) if note is not None else [note]
-    return {**inner, "details": [new for one in details for new in (told if one is note else [one])]}
+    new = [] if seconds is None else [{**(old or {"@type": RETRY_INFO}), "retryDelay": write_duration(seconds)}]
+    details = inner.get("details", []) if old is not None else [old]
+    return {**inner, "details": [entry for detail in details for entry in (new if detail is old else [detail])]}
 
 
-def keep_error(body: Any, status: int | None, opaque: Opaque) -> Error:
-    """Return the error of a `body` that is no error of its dialect. The spelling in `opaque` has the body."""
+def unparsed_error(body: Any, status: int | None, opaque: Opaque) -> Error:
+    """Return the error of a `body` that is not an error of its dialect. The spelling in `opaque` has the body."""
     return Error(kind_of_status(status), excerpt(body), status, opaque=opaque)
 
 
-def kept_error(error: Error, body: Any | UnsetType) -> ErrorReply | None:
-    """Return a reply with the `body` that was no error of its dialect, as long as `error` has the same message."""
+def unparsed_reply(error: Error, body: Any | UnsetType) -> ErrorReply | None:
+    """Return a reply with the `body` of an `unparsed_error`, if `error` still has its message. Else return None."""
     return reply_of(error, body) if body is not UNSET and error.message == excerpt(body) else None
 
 
-def open_error(body: Any) -> tuple[dict[str, Any], dict[str, Any], str] | None:
-    """Take the message of an error out of a `body`: return the unparsed keys of body and error, and the message."""
+def split_error(body: Any) -> tuple[dict[str, Any], dict[str, Any], str] | None:
+    """Split the `body` of an error: return the unparsed keys of the body and of the error in it, and the message.
+
+    Return None if the body has no error with a message.
+    """
     inner = body.get("error") if type(body) is dict else None
     if type(inner) is not dict or type(inner.get("message")) is not str:
         return None
@@ -178,41 +187,45 @@ def open_error(body: Any) -> tuple[dict[str, Any], dict[str, Any], str] | None:
 
 
 def join_unparsed(unparsed: dict[str, Any], inner: dict[str, Any]) -> dict[str, Any]:
-    """Return the `unparsed` keys of a body with those of the error within it, `inner`."""
+    """Return the `unparsed` keys of a body, with those of the error in it, `inner`."""
     return {**unparsed, "error": inner} if inner else unparsed
 
 
 def kind_of_words(status: int | None, message: str) -> ErrorKind:
-    """Name the kind of an error that has no code: by its status, and by its words if a prompt was too long."""
-    return "context_length" if any(words in message for words in LONG) else kind_of_status(status)
+    """Return the kind of an error that has no code: `context_length` if its message is about it, else by its status."""
+    return "context_length" if any(phrase in message for phrase in LENGTH_PHRASES) else kind_of_status(status)
 
 
-def tell_length(error: Error, words: Sequence[str], ledger: Ledger) -> str:
-    """Give the message of an error; a prompt that was too long is told in words that clients of the wire know."""
-    message, mine = error.message, made_by(error.opaque, ledger.dialect)
-    if mine or error.kind != "context_length" or any(known in message for known in words):
+def recognizable_message(error: Error, phrases: Sequence[str], ledger: Ledger) -> str:
+    """Return the message of an error, with one of the `phrases` by which clients recognize a too long prompt."""
+    message, is_native = error.message, made_by(error.opaque, ledger.dialect)
+    if is_native or error.kind != "context_length" or any(phrase in message for phrase in phrases):
         return message
-    ledger.lose("message", "error_kind", f"{ledger.dialect} says its kind in words", "approximated", "minor")
-    return f"{words[0]}: {message}"
+    detail = f"clients of {ledger.dialect} recognize the error by its text, which is added"
+    ledger.lose("message", "error_kind", detail, "approximated", "minor")
+    return f"{phrases[0]}: {message}"
 
 
-def take_details(left: dict[str, Any], status: int | None, message: str) -> dict[str, Any]:
-    """Take what OpenAI says of an error beside its message; a number as its code is a status where there is none."""
-    word, param = take(left, "type", str), take(left, "param", str)
-    code = left.pop("code") if type(left.get("code")) in (str, int) else None
-    known = _KIND_OF_WORD.get(code) or _KIND_OF_WORD.get(word)
+def take_details(unparsed: dict[str, Any], status: int | None, message: str) -> dict[str, Any]:
+    """Remove the fields of OpenAI's error from the unparsed keys, and return those of the `Error`.
+
+    If there is no status of an error, a number in `code` is used as the status.
+    """
+    error_type, param = take(unparsed, "type", str), take(unparsed, "param", str)
+    code = unparsed.pop("code") if type(unparsed.get("code")) in (str, int) else None
+    known = _KIND_OF_CODE.get(code) or _KIND_OF_CODE.get(error_type)
     by_code = type(code) is int and (status is None or status < 400)
     by_status = kind_of_words(code if by_code else status, message)
-    kind = by_status if known is None or (known == "server" and by_status in _OF_SERVERS) else known
-    if kind == "unknown" and word == "invalid_request_error":  # beside a status, that says more
+    kind = by_status if known is None or (known == "server" and by_status in _KINDS_OF_SERVERS) else known
+    if kind == "unknown" and error_type == "invalid_request_error":  # a status of an error would be more precise
         kind = "invalid_request"
-    return {"kind": kind, "message": message, "status": status, "type": word, "code": code, "param": param}
+    return {"kind": kind, "message": message, "status": status, "type": error_type, "code": code, "param": param}
 
 
 def encode_openai_error(error: Error, wire: Wire, message_key: str | None) -> ErrorReply:
-    """Write an error as servers of OpenAI and their imitators do.
+    """Encode an error as OpenAI's servers and those that imitate them do.
 
-    With a `message_key`, the message stands in the body itself under this key.
+    With a `message_key`, the body itself has the message under this key, instead of an `error` object.
     """
     ledger = Ledger(wire, of="error")
     inner: dict[str, Any] = {message_key or "message": error.message}
@@ -222,23 +235,23 @@ def encode_openai_error(error: Error, wire: Wire, message_key: str | None) -> Er
     if message_key is not None:
         body = inner
     elif made_by(error.opaque, wire.dialect):
-        body = {"error": tell_wait(left_of(error.opaque, wire.dialect, "error") | inner, error.retry_after)}
+        body = {"error": with_retry_info(unparsed_of(error.opaque, wire.dialect, "error") | inner, error.retry_after)}
     else:
         inner["type"] = TYPE_OF_KIND.get(error.kind, "invalid_request_error")
         code = _CODE_OF_KIND.get(error.kind) or (None if str(error.code).isdecimal() else error.code)
         if error.code not in (None, code, error.status):
-            ledger.lose("code", "error_detail", f"{wire.dialect} has words of its own", severity="minor")
+            ledger.lose("code", "error_detail", f"{wire.dialect} has its own error codes", severity="minor")
         body = {"error": {"param": None, **inner, "code": code}}
     ledger.replay(body, error.opaque)
     if error.request_id is not None:
-        ledger.lose("request_id", "request_id", f"{wire.dialect} gives it in a header")
+        ledger.lose("request_id", "request_id", f"{wire.dialect} sends it in a header")
     return reply_of(error, body, ledger)
 
 
 def excerpt(body: Any, limit: int = 500) -> str:
-    """Say what an error body was when it is not one of the dialect's; a word is not cut, which might be a key."""
+    """Return the beginning of the `body` of an error, without a word that the limit cuts, which might be an API key."""
     text = body if isinstance(body, str) else "" if body is None else _text_of(body)
-    return text if len(text) <= limit else _CUT_WORD.sub("", text[:limit])
+    return text if len(text) <= limit else _LAST_WORD.sub("", text[:limit])
 
 
 def _text_of(body: Any) -> str:

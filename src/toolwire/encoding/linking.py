@@ -1,13 +1,13 @@
-"""Find the call that each tool result of a conversation answers, also where results carry no ids.
+"""Find the call that each tool result of a conversation answers, even if results have no ids.
 
 Rules of this file:
-- A result belongs to the call whose id it has, else to the next call of its name, else to the next call at all.
+- A result answers the call that has its id. Without an id, it answers the next call of its name, else the next call.
 - Calls wait for their results across messages of the assistant. Strands sends each parallel call in a message of its
   own, and then all results in order, without ids (strands 1.62, OllamaModel).
-- Calls form groups. A new group begins after a result, and after a message of the user, which interrupts what ran
-  before. Results answer the latest groups that hold enough calls for them, in order.
+- Calls form groups. A new group begins after a result, and after a message of the user, which interrupts the
+  calls before it. Results answer the latest groups that have enough calls for them, in order.
 - Results that follow each other, up to the next message of the assistant, are linked together. So a later message
-  never changes a link that stands before an answer of the model.
+  never changes the link of a result before an answer of the model.
 - After results, an answer without calls ends the turn: a later result needs an id to answer a call before it.
 - An id that no call has can only refer to a call that came without an id.
 """
@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from msgspec import Struct
 
 from toolwire.types import Message, ToolCall, ToolResult
-from toolwire.wire.names import was_made
+from toolwire.wire.names import is_generated_id
 
 _Position = tuple[int, int]
 """The index of a message, and the index of a part in it."""
@@ -42,7 +42,7 @@ class _Group(Struct, eq=False):
     waiting: int = 0
 
     def take(self) -> _Call:
-        """Take the first call that has no result yet."""
+        """Remove the first call that has no result yet, and return it."""
         while (call := self.calls.popleft()).answered:
             pass
         call.answered = True
@@ -60,9 +60,12 @@ class _Result(Struct, eq=False):
 
 
 class _Linker:
-    """Read a conversation message by message, and link each run of results to the calls before it.
+    """Links each run of results to the calls before it, message by message.
 
-    `_with_id` holds the calls of the conversation by their ids, `_open` those of the turn by their names and places.
+    - `links`: the position of each linked result, with the position of its call and the call.
+    - `_with_id`: the calls of the conversation, by their ids.
+    - `_open`: the calls of the present turn, by their names and by their order.
+    - `_run`: the results since the last message of the assistant.
     """
 
     def __init__(self, *, by_order: bool) -> None:
@@ -74,21 +77,21 @@ class _Linker:
         self._number = 0
         self._interrupted = self._answered = False
 
-    def read(self, place: int, message: Message) -> None:
-        """Read one message."""
-        asks = message.role == "assistant"
-        if asks and self._run:
+    def read(self, message_index: int, message: Message) -> None:
+        """Read the next message of the conversation."""
+        is_assistant = message.role == "assistant"
+        if is_assistant and self._run:
             self.end_run()
         elif message.role == "user":
             self._interrupted = True
-        calls = False
+        has_calls = False
         for index, part in enumerate(() if type(message.content) is str else message.parts):
-            if type(part) is ToolCall and asks:
-                calls = True
-                self._add((place, index), part)
+            if type(part) is ToolCall and is_assistant:
+                has_calls = True
+                self._add((message_index, index), part)
             elif type(part) is ToolResult:
-                self._run.append(_Result((place, index), part))
-        if asks and not calls and self._answered:
+                self._run.append(_Result((message_index, index), part))
+        if is_assistant and not has_calls and self._answered:
             self._open = {}
 
     def _add(self, position: _Position, call: ToolCall) -> None:
@@ -99,7 +102,7 @@ class _Linker:
         self._interrupted = self._answered = False
         added = _Call(position, call)
         keys = [(self._open, ("name", call.name)), (self._open, ("any", None))]
-        if was_made(call.id):
+        if is_generated_id(call.id):
             keys += [(self._open, ("name, without an id", call.name)), (self._open, ("without an id", None))]
         for queues, key in [(self._with_id, ("id", call.id)), *keys]:
             groups = queues.setdefault(key, [])
@@ -123,9 +126,9 @@ class _Linker:
         for result in results:
             if (key := key_of(result.result)) is not None:
                 by_key.setdefault(key, []).append(result)
-        for key, alike in by_key.items():
+        for key, results_of_key in by_key.items():
             groups = self._open.get(key) or self._with_id.get(key) or []
-            for result, call in zip(alike, _take(groups, len(alike)), strict=False):
+            for result, call in zip(results_of_key, _take(groups, len(results_of_key)), strict=False):
                 result.call = call
 
     def _by_id(self, result: ToolResult) -> _Key | None:
@@ -135,8 +138,8 @@ class _Linker:
         return ("name", result.name) if result.tool_call_id is None and result.name is not None else None
 
     def _by_position(self, result: ToolResult) -> _Key | None:
-        fits = result.name is None or self._by_order
-        return ("any", None) if result.tool_call_id is None and fits else None
+        may_answer_any = result.name is None or self._by_order
+        return ("any", None) if result.tool_call_id is None and may_answer_any else None
 
     def _by_missing_id(self, result: ToolResult) -> _Key | None:
         if result.tool_call_id is None or ("id", result.tool_call_id) in self._with_id:
@@ -145,14 +148,14 @@ class _Linker:
 
 
 def _take(groups: list[_Group], count: int) -> list[_Call]:
-    """Take at most `count` waiting calls, in order, from the latest groups that hold so many."""
+    """Return at most `count` waiting calls, in order, from the latest groups that have so many."""
     latest: list[_Group] = []
-    found = 0
-    while groups and found < count:
+    available = 0
+    while groups and available < count:
         group = groups.pop()
         if group.waiting:
             latest.append(group)
-            found += group.waiting
+            available += group.waiting
     latest.reverse()
     groups += latest
     taken: list[_Call] = []
@@ -163,12 +166,12 @@ def _take(groups: list[_Group], count: int) -> list[_Call]:
 
 
 def link_results(messages: Sequence[Message], *, by_order: bool = False) -> dict[_Position, tuple[_Position, ToolCall]]:
-    """Return the call that each result in `messages` answers, by the positions of both; an orphan is left out.
+    """Return the call that each result in `messages` answers, by the positions of both. Orphans are left out.
 
-    A result whose name no waiting call has is an orphan. With `by_order` it answers the next call, if it has no id.
+    A result is an orphan if no waiting call has its name. With `by_order`, it answers the next call if it has no id.
     """
     linker = _Linker(by_order=by_order)
-    for place, message in enumerate(messages):
-        linker.read(place, message)
+    for index, message in enumerate(messages):
+        linker.read(index, message)
     linker.end_run()
     return linker.links

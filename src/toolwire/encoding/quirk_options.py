@@ -11,33 +11,33 @@ class QuirkOptions(TypedDict, total=False):
     api_version: str | None
     """The version of Messages to write for: `2023-06-01` or `2026-10-21`."""
     reasoning_key: str | None
-    """The field in which a Chat Completions server takes thinking: `reasoning_content` or `reasoning`."""
+    """The field in which a Chat Completions server accepts thinking: `reasoning_content` or `reasoning`."""
     developer_role: bool
-    """Whether the server knows that role. Default: `True`."""
+    """Whether the server knows the role `developer`. Otherwise the role `system` is sent. Default: `True`."""
     mid_system: bool
-    """Whether the model takes system messages inside the conversation (Messages). Default: `False`."""
+    """Whether the model accepts system messages inside the conversation (Messages). Default: `False`."""
     cache_marks: bool
     """Whether to send cache marks to a Chat Completions or Responses server. Default: `False`."""
     joined_texts: bool
-    """Whether to join the texts of a message, for a server that wants a string. Default: `False`."""
+    """Whether to join the texts of a message, for a server that accepts only a string. Default: `False`."""
     custom_tools: bool
-    """Whether the server takes tools of free text; else they are functions with one text. Default: `True`."""
+    """Whether the server accepts tools of free text. If not, they become functions with one text. Default: `True`."""
     arguments_object: bool
-    """Whether arguments are an object instead of text (some Chat Completions servers). Default: `False`."""
+    """Whether arguments are sent as an object instead of text (some Chat Completions servers). Default: `False`."""
     arguments_json: bool
-    """Whether the server fails at arguments that are not JSON (llama.cpp); then none are sent. Default: `False`."""
+    """Whether the server fails at arguments that are not JSON (llama.cpp). Then `{}` is sent. Default: `False`."""
     id_grammar: Grammar | str | None
-    """A pattern of the call ids that the server takes, also as text."""
+    """The pattern of the call ids that the server accepts, which may also be a text."""
     max_tokens_key: str | None
     """`max_tokens` for a Chat Completions server that does not know `max_completion_tokens`."""
     default_max_tokens: int
     """The `max_tokens` for Messages if the request has none. Default: `8192`."""
     reasons: bool | None
-    """Whether the model reasons. A model that does not is sent no effort and no thinking; a model of OpenAI that does
-    is sent no temperature. With None, for a model that is not known, everything is sent."""
+    """Whether the model reasons. A model that does not is sent no effort and no thinking. A model of OpenAI that does
+    is sent no temperature. None means that it is not known: everything is sent."""
     skip_signature: bool
-    """Whether calls of other providers get Gemini's mark for "no signature". Default: `True`."""
+    """Whether calls of other providers get Google's documented placeholder for "no signature". Default: `True`."""
     stream_usage: bool
-    """Whether a Chat Completions stream ends with its counts. Default: `True`."""
+    """Whether a Chat Completions stream ends with its token counts. Default: `True`."""
     stream_array: bool
     """Whether a Gemini stream is one JSON array instead of server-sent events. Default: `False`."""

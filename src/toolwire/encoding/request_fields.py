@@ -1,6 +1,6 @@
-"""One row for each setting of a request: how much it matters that a server is not told of it.
+"""One row for each setting of a request: the severity of its loss.
 
-Rule: each field of `Request` has a row, so that a new one cannot change unnoticed what `strict` refuses.
+Rule: each field of `Request` has a row. So a new field cannot change unnoticed which requests `strict` rejects.
 """
 
 from collections.abc import Mapping
@@ -14,13 +14,13 @@ ABSENT: Any = object()
 
 
 class RequestField(Struct, frozen=True):
-    """A setting: the severity of losing it, and the value that every server uses anyway, so that it says nothing."""
+    """A setting: the severity of its loss, and its `usual` value, which every server uses if the request has none."""
 
     lost: Severity
     usual: Any = ABSENT
 
 
-# Where sampling is refused, its usual value is 1 (OpenAI's models that reason, Anthropic's newest; 2026-11-22).
+# Models that reject `temperature` and `top_p` use 1 (OpenAI's that reason, Anthropic's newest; 2026-11-22).
 REQUEST_FIELDS: Mapping[str, RequestField] = {
     "model": RequestField("semantic"),
     "stream": RequestField("semantic", usual=False),

@@ -1,11 +1,12 @@
-"""How much a loss matters, by what was lost: one table for every dialect.
+"""The severities of losses, in one table for every dialect.
 
 Rules of this file:
-- Semantic: what the model may do or sees has changed. So has whatever no table names.
-- Minor: it has not, but something was said in other words, or said that was asked of the server alone.
-- Formal: an echo, an envelope, bookkeeping, or what every server does anyway. It is in the report, and nowhere else.
-- In an answer, settings are an echo of the request, and a signature is needed again: there its loss is semantic.
-  A request goes to a provider that cannot read it; the thinking that it binds is accounted for by itself.
+- Semantic: the model sees something else, or may do something else. A loss that no table names is semantic too.
+- Minor: the model sees the same in other words, or the lost value concerned only the server.
+- Formal: an echo, an envelope, bookkeeping, or what every server does anyway. Only the report of losses has it.
+- The settings in an answer are an echo of the request, so their loss is formal.
+- The loss of a signature is semantic in an answer, because the client has to send it back. In a request it is minor,
+  because the provider could not read it, and the loss of the thinking itself is reported separately.
 """
 
 from collections.abc import Mapping
@@ -30,7 +31,7 @@ _CONCEPTS: Mapping[str, Severity] = {
         "minor",
     ),
 }
-_ACTED: Mapping[tuple[str, Action], Severity] = {
+_CONCEPTS_BY_ACTION: Mapping[tuple[str, Action], Severity] = {
     **dict.fromkeys(
         (
             (concept, "approximated")
@@ -43,7 +44,7 @@ _ACTED: Mapping[tuple[str, Action], Severity] = {
     ("max_tokens", "defaulted"): "formal",
     ("tool_choice", "approximated"): "semantic",
 }
-_OF: Mapping[Body, Mapping[str, Severity]] = {
+_CONCEPTS_BY_BODY: Mapping[Body, Mapping[str, Severity]] = {
     "request": {"thinking_signature": "minor"},
     "response": {"provider_state": "formal", "service_tier": "formal"},
     "error": {},
@@ -51,14 +52,16 @@ _OF: Mapping[Body, Mapping[str, Severity]] = {
 
 
 @lru_cache(1024)
-def weigh(concept: str, action: Action, of: Body = "request") -> Severity:
-    """Say how much a loss matters in a body of this kind."""
-    known = _OF[of].get(concept) or _ACTED.get((concept, action)) or _CONCEPTS.get(concept)
-    usual: Severity = "minor" if action in _IN_OTHER_WORDS else "semantic"
-    return known or usual
+def severity_of_loss(concept: str, action: Action, of: Body = "request") -> Severity:
+    """Return the severity of a loss of `concept` by `action`, in a body of this kind."""
+    severity = (
+        _CONCEPTS_BY_BODY[of].get(concept) or _CONCEPTS_BY_ACTION.get((concept, action)) or _CONCEPTS.get(concept)
+    )
+    by_action: Severity = "minor" if action in _IN_OTHER_WORDS else "semantic"
+    return severity or by_action
 
 
-# Keys that say how a body travels, who it is for, what it costs, or which of several it is (openai 3.54.0,
+# Keys about how a body is sent, whom it is for, what it costs, or which of several it is (openai 3.54.0,
 # anthropic 2.12.0, google-genai 3.4.0, ollama 0.6.3; OpenRouter, Groq, llama.cpp, Cohere; 2026-11-22).
 _ENVELOPE = frozenset(
     "anthropic_version cache_control client_metadata closed eager_input_streaming expires_at id include index "
@@ -73,13 +76,13 @@ _OF_ANSWERS = frozenset(
     "request_id safetyRatings seed stop_reason time_info timings tool_usage total_duration usage_breakdown "
     "x_groq".split()
 )
-# What a server of Responses repeats of its request (openai 3.54.0, Response; 2026-11-22).
+# Keys of the request that a server of Responses repeats in its response (openai 3.54.0, Response; 2026-11-22).
 _ECHOES = frozenset(
     "background context_management conversation frequency_penalty instructions max_output_tokens max_tool_calls "
     "metadata moderation parallel_tool_calls presence_penalty previous_response_id prompt prompt_cache_key reasoning "
     "safety_identifier service_tier store temperature text tool_choice tools top_logprobs top_p truncation user".split()
 )
-# What a server does, or a value means, where the key is left out.
+# Values that mean the same as no key at all.
 _USUAL: Mapping[str, tuple[Any, ...]] = {
     "background": (False,),
     "caller": ({"type": "direct"},),
@@ -93,15 +96,18 @@ _USUAL: Mapping[str, tuple[Any, ...]] = {
 
 
 @lru_cache(16)
-def weights_of(of: Body, *, outermost: bool) -> Mapping[str, Severity]:
-    """Give how much keys matter that only their own wire understands, of those of which the value says nothing."""
+def severities_of_keys(of: Body, *, outermost: bool) -> Mapping[str, Severity]:
+    """Return the severities of losing known opaque keys, except for keys whose severity depends on their value.
+
+    `outermost` is true for the keys of the body itself.
+    """
     formal = _ENVELOPE if of == "request" else _ENVELOPE | _OF_ANSWERS | (_ECHOES if outermost else frozenset())
     minor: dict[str, Severity] = dict.fromkeys(_MINOR_KEYS - _USUAL.keys(), "minor")
     return minor | dict.fromkeys(formal, "formal")
 
 
-def weigh_opaque(key: str, value: Any, of: Body, *, outermost: bool) -> Severity:
-    """Say how much it matters that a key is lost which only its own wire understands."""
+def severity_of_key(key: str, value: Any, of: Body, *, outermost: bool) -> Severity:
+    """Return the severity of losing `key` with `value`, which only its own wire understands."""
     if key in _ENVELOPE or value in _USUAL.get(key, ()):
         return "formal"
     if of != "request" and (key in _OF_ANSWERS or (outermost and key in _ECHOES)):

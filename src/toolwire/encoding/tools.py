@@ -14,7 +14,7 @@ from toolwire.types.spelling.base import ToolSpelling
 _FREE_TEXT = {"type": "object", "properties": {"input": {"type": "string"}}, "required": ["input"]}
 
 
-def keep_tool(body: Any, dialect: str) -> ServerTool:
+def unparsed_tool(body: Any, dialect: str) -> ServerTool:
     """Return the tool of a declaration that is not a function: the server runs it, and `body` is not parsed."""
     tool_type = body.get("type") if type(body) is dict else None
     return ServerTool(tool_type if type(tool_type) is str else "", dialect, body)
@@ -29,16 +29,16 @@ def encode_tools(
     """Write the declarations of `tools`: of all of them, or only of those whose names are in `offered`."""
     bodies = []
     for index, tool in enumerate(tools):
-        ledger.at = ("tools", index)
+        ledger.path = ("tools", index)
         if offered is not None and (isinstance(tool, ServerTool) or tool.name not in offered):
-            ledger.lose("", "tool_choice", "not offered, so that it is not called")
+            ledger.lose("", "tool_choice", "the tool choice excludes it, so it is not declared")
         elif not isinstance(tool, ServerTool):
             bodies.append(encode(tool, ledger))
         elif tool.dialect == ledger.dialect:
             bodies.append(tool.value)
         else:
             lose_server_tool(tool, ledger)
-    ledger.at = ()
+    ledger.path = ()
     return bodies
 
 
@@ -49,7 +49,7 @@ def functions_of(tools: Sequence[Tool | ServerTool]) -> Sequence[Any]:
     return [tool for tool in tools if isinstance(tool, Tool)]
 
 
-def limited(request: Request, ledger: Ledger, most: int) -> Request:
+def limit_tools(request: Request, ledger: Ledger, most: int) -> Request:
     """Return `request` with at most `most` tools, unless it was read from this wire."""
     tools = request.context.tools
     if len(tools) <= most or made_by(request.opaque, ledger.dialect):
@@ -84,10 +84,10 @@ def as_function(tool: Tool, ledger: Ledger) -> Tool:
     words = [] if tool.description is None else [tool.description]
     match tool.plain_format:
         case {"type": "grammar", "grammar": {"syntax": str(syntax), "definition": str(definition)}}:
-            ledger.lose("format", "custom_tool", "its grammar stands in the description", "moved")
+            ledger.lose("format", "custom_tool", "its grammar is sent in the description", "moved")
             words.append(f"The text follows this {syntax} grammar:\n{definition}")
         case {"type": "text"}:
-            ledger.lose("format", "custom_tool", "any text is taken", severity="formal")
+            ledger.lose("format", "custom_tool", "its format allows any text", severity="formal")
         case _:
             lose_format(tool, ledger)
     description = "\n\n".join(words) if words else None
@@ -97,20 +97,20 @@ def as_function(tool: Tool, ledger: Ledger) -> Tool:
 def lose_strict(tool: Tool, ledger: Ledger) -> None:
     """Report the loss of `strict`, on a wire that cannot ask for it. The loss of `false` is only formal."""
     if tool.strict is not None:
-        detail = f"{ledger.dialect} does not hold the calls of one tool to its schema"
+        detail = f"{ledger.dialect} cannot enforce the schema of a single tool"
         ledger.lose("strict", "strict", detail, severity=None if tool.strict else "formal")
 
 
 def lose_format(tool: Tool, ledger: Ledger) -> None:
-    """Lose the form that a custom tool's text must have, where none can be given."""
+    """Report the loss of the format of a custom tool's text, on a wire that has none."""
     if tool.plain_format:
-        ledger.lose("format", "custom_tool", f"{ledger.dialect} has no place for it")
+        ledger.lose("format", "custom_tool", f"{ledger.dialect} has no format for the text of a tool")
 
 
 def lose_metadata(tool: Tool, ledger: Ledger) -> None:
     """Report the loss of the metadata of an application, which no server receives."""
     if tool.plain_metadata:
-        ledger.lose("metadata", "tool_metadata", "metadata stays here")
+        ledger.lose("metadata", "tool_metadata", "metadata is for the application, and is not sent")
 
 
 def read_allowed(tools: Sequence[Any], name_of: Callable[[Any], str | None]) -> tuple[list[str], list[Any]]:
@@ -127,7 +127,7 @@ def write_choice(request: Request, ledger: Ledger, entry: Callable[[str, str], A
     if choice.names is None:
         return choice.mode
     if choice.mode == "none":
-        ledger.lose("tool_choice.names", "tool_choice", "no tool may be called at all")
+        ledger.lose("tool_choice.names", "tool_choice", "the choice is that no tool may be called")
         return "none"
     takes = ledger.quirks.custom_tools
     custom = {tool.name for tool in request.tools if takes and isinstance(tool, Tool) and tool.custom}

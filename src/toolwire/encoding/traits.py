@@ -1,6 +1,6 @@
-"""What is particular to a wire, where code above the dialects has to know it.
+"""The particulars of a wire that code above the dialects has to know.
 
-Rule: code outside a dialect asks for a trait, and never for the dialect's name.
+Rule: code outside a dialect checks a trait, and never the dialect's name.
 """
 
 from msgspec import Struct
@@ -14,9 +14,9 @@ class WireTraits(Struct, frozen=True, kw_only=True):
     model_role: str = "assistant"
     """The role of the model's messages."""
     model_items: tuple[str, ...] = ()
-    """The types of the items that the model writes, where a history holds items beside messages."""
+    """The types of the items that the model writes, if a history has items beside messages."""
     generated_id_prefix: str = ""
-    """How the ids begin that the decoder numbers through, where calls have no ids on the wire."""
+    """The beginning of the ids that the decoder generates, if calls have no ids on the wire."""
     repeats_call_ids: bool = False
     """Whether clients send the id of a call back as they received it."""
     splits_turns: bool = False
@@ -24,17 +24,17 @@ class WireTraits(Struct, frozen=True, kw_only=True):
     has_response_ids: bool = False
     """Whether a response has an id."""
     response_id_prefix: str = ""
-    """How the ids of responses begin that servers generate."""
+    """The beginning of the ids of responses that servers generate."""
     has_response_times: bool = False
     """Whether a response names the time at which it was created."""
     has_durations: bool = False
-    """Whether a response says how long it took. Clients divide by these numbers."""
+    """Whether a response has durations. Clients divide by these numbers, so they must be there."""
     stores_responses: bool = False
     """Whether servers store a response unless the request forbids it."""
     names_model_in_path: bool = False
     """Whether the path of a request names the model."""
     stream_verb: str = ""
-    """The end of a path that asks for a stream, where the path says so and not the body."""
+    """The end of a path that asks for a stream, if the path does it and not the body."""
     streams_by_default: bool = False
     """Whether servers stream unless the request forbids it."""
     streams_usage_on_request: bool = False
@@ -50,31 +50,31 @@ class WireTraits(Struct, frozen=True, kw_only=True):
     keep_alive: bytes = b""
     """The bytes that keep a silent stream open. Empty if clients know none."""
     ending_field: bytes = b""
-    """The field of a frame that ends an answer, where a stream has no last frame of its own."""
+    """The field of a frame that ends an answer, if a stream has no last frame of its own."""
     request_id_header: str = "x-request-id"
     """The response header in which SDKs read the id of a request."""
     count_field: str = "input_tokens"
     """The field of a token count."""
     count_object: str = ""
-    """The `object` of a token count, where it has one."""
+    """The `object` of a token count. Empty if it has none."""
     other_api: str = ""
     """The API whose other endpoints (embeddings, images) its servers offer. Empty if no other wire belongs to it."""
     result_link: str = "tool_call_id"
     """The field of a `ToolResult` that links it to its call. Empty if the order alone does."""
     describes_keywords: bool = False
-    """Whether a declaration from another wire has its keywords in descriptions, because servers drop them."""
+    """Whether keywords of a schema from another wire are written to descriptions, because servers drop them."""
     continues_turns: bool = False
-    """Whether models continue an assistant turn at the end of a request. Some families still refuse it."""
+    """Whether models continue an assistant message at the end of a request. Some families still reject it."""
     binds_thinking: bool = False
     """Whether signed thinking is only valid while the results before it are unchanged."""
     requires_thinking_before_calls: bool = False
-    """Whether a request with a thinking budget is refused if its calls were made without thinking."""
+    """Whether servers reject a request with a thinking budget if its calls were made without thinking."""
     shows_foreign_thinking: bool = False
-    """Whether clients are shown the thinking of another wire's model, under a signature of ours."""
+    """Whether clients are shown the thinking of another wire's model, with a signature of toolwire."""
     has_billing_line: bool = False
-    """Whether clients begin the system prompt with a line by which their own vendor bills."""
+    """Whether clients begin the system prompt with a line that their own vendor uses for billing."""
     wraps_output: bool = False
-    """Whether servers take a schema of an answer only if it is an object's; another value is a field of one."""
+    """Whether servers accept only the schema of an object for an answer. Another value is sent as a field of one."""
     settings_by_history: frozenset[str] = frozenset()
     """The fields of a `Request` whose encoding depends on the messages of the request."""
     losses_after_history: frozenset[str] = frozenset()

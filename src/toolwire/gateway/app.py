@@ -51,7 +51,7 @@ from toolwire.gateway.sockets import PATH as SOCKET_PATH
 from toolwire.gateway.sockets import Socket
 from toolwire.gateway.stored_turns import Turns
 from toolwire.providers.listing import list_models, show_model
-from toolwire.translation.paths import RouteMatch, methods_of, read_path, with_one_version
+from toolwire.translation.paths import RouteMatch, allowed_methods, match_route, normalize_path
 from toolwire.types import Error
 from toolwire.wire.bodies import members_of, read_body
 
@@ -186,12 +186,12 @@ class _Request:
         self.gateway, self.scope, self._receive, self._asgi_send = gateway, scope, receive, send
         self.identity = f"tw_{os.urandom(12).hex()}"
         self.method: str = scope["method"]
-        self.path: str = with_one_version(scope["path"])
+        self.path: str = normalize_path(scope["path"])
         self.headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
         self.response_started = False
         self.ended = False
         self.outcome = RequestOutcome()
-        self.endpoint = read_path(self.path, self.headers)
+        self.endpoint = match_route(self.path, self.headers)
         self.wire = wire_near(self.path, self.headers) if self.endpoint is None else self.endpoint.dialect
         self.key: Key | None = None
         self.page_origin = ""  # the origin of the web page that sent the request, if it is allowed
@@ -315,11 +315,11 @@ class _Request:
 
     async def _answer_wire(self, endpoint: RouteMatch) -> None:
         """Answer a request to a path of a wire."""
-        if self.method not in methods_of(endpoint):
+        if self.method not in allowed_methods(endpoint):
             if endpoint.action in ("model", "retrieve"):
                 raise GatewayError("not_found", f"there is nothing at {self.method} {self.path[:200]}")
             raise GatewayError.method(
-                self.method, self.path[:200], _STORED.get(endpoint.action) or methods_of(endpoint)
+                self.method, self.path[:200], _STORED.get(endpoint.action) or allowed_methods(endpoint)
             )
         if endpoint.method == "GET":
             await self._answer_without_provider(endpoint)

@@ -249,7 +249,7 @@ class Attempt:
                     self.exchange.use_memory(remembered)
             encoded, body = await self._offload(_encoded, self.exchange)
             if self.strict:
-                translate.refuse(encoded.losses)
+                translate.raise_if_lossy(encoded.losses)
         except LossyTranslation as problem:
             raise GatewayError("invalid_request", str(problem), code="lossy") from problem
         except ToolwireError as problem:

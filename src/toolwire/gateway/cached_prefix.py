@@ -22,11 +22,11 @@ from msgspec.structs import replace
 from toolwire.dialects import ResumableDialect
 from toolwire.encoding.ledger import shared_spelling_of
 from toolwire.encoding.quirks import Quirks
-from toolwire.encoding.repair import BEGINNING, is_legal
+from toolwire.encoding.repair import OPENING_TEXT, is_legal
 from toolwire.encoding.traits import WireTraits
 from toolwire.translation.caching import ExchangeHooks
-from toolwire.translation.declared import is_minded
-from toolwire.translation.formed import asks_for_value, asks_for_word
+from toolwire.translation.tool_restoration import affects_answers
+from toolwire.translation.unwrap_output import asks_for_enum, is_value_output
 from toolwire.types import (
     Encoded,
     Loss,
@@ -41,11 +41,11 @@ from toolwire.types import (
     ToolCall,
     ToolResult,
 )
-from toolwire.types.encoded import Written
+from toolwire.types.encoded import EncodedBytes
 from toolwire.types.spelling import RequestSpelling
 from toolwire.types.spelling.gemini import GeminiRequestSpelling
-from toolwire.wire.bodies import place_of, read_body
-from toolwire.wire.names import escape, was_made
+from toolwire.wire.bodies import find_member, read_body
+from toolwire.wire.names import escape, is_generated_id
 
 _SEPARATORS = (b",", b", ")
 _read_raw_items = msgspec.json.Decoder(list[msgspec.Raw]).decode
@@ -87,8 +87,8 @@ class _Position(Struct, frozen=True):
     message_count: int
     generated_count: int = 0
     """How many ids the decoder has numbered."""
-    gist: bytes = b""
-    """The gist of the last message."""
+    key_material: bytes = b""
+    """The key_material of the last message."""
 
 
 class _Decoded(Struct, frozen=True):
@@ -147,7 +147,7 @@ class CachedPrefix(Struct, frozen=True):
         turn = self.last_turn
         last_turn = 0 if turn is None else len(turn.source_json) + len(turn.encoded.json)
         losses = 200 * (len(self.losses) + len(self.losses_after))
-        ids = 80 * (len(self.used_ids) + len(self.memory_keys)) + len(self.end.gist)
+        ids = 80 * (len(self.used_ids) + len(self.memory_keys)) + len(self.end.key_material)
         bodies = self.length + len(self.ends) + sum(map(len, self.written)) + len(self.closing)
         return bodies + ids + losses + self.answer.size + last_turn
 
@@ -233,7 +233,7 @@ def write_extension(extension: Extension, data: bytes, target: ResumableDialect)
         written.append(part.json)
         losses += part.losses
     written.append(prefix.closing)
-    encoded = Written.of(prefix.path, b"".join(written), (*losses, *prefix.losses_after))
+    encoded = EncodedBytes.of(prefix.path, b"".join(written), (*losses, *prefix.losses_after))
     return encoded, _grown_prefix(extension, parts, data) if extension.split else prefix
 
 
@@ -300,9 +300,9 @@ def _decode(bodies: list[Any], start: _Position, wires: Wires, *, is_opening: bo
     if calls is None:
         return None
     call_ids, generated_count = calls
-    end = _Position(start.message_count + len(messages), generated_count, wires.hooks.gist(messages[-1]))
-    memory_keys = wires.hooks.memory_keys(messages, start.message_count, start.gist)
-    return _Decoded(messages, end, call_ids, frozenset(filter(was_made, call_ids)), memory_keys)
+    end = _Position(start.message_count + len(messages), generated_count, wires.hooks.key_material(messages[-1]))
+    memory_keys = wires.hooks.memory_keys(messages, start.message_count, start.key_material)
+    return _Decoded(messages, end, call_ids, frozenset(filter(is_generated_id, call_ids)), memory_keys)
 
 
 def _encode(
@@ -311,7 +311,7 @@ def _encode(
     """Encode messages after a prefix, or return None if they reuse one of its ids."""
     start = decoded.end.message_count - len(decoded.messages)
     items, ledger = target.encode_later(decoded.messages, start, model, quirks)
-    ids = decoded.call_ids | ledger.ids.taken
+    ids = decoded.call_ids | ledger.ids.used
     if not ids.isdisjoint(used_ids):
         return None
     return _EncodedMessages(b",%b" % _write(items)[1:-1] if items else b"", ledger.losses, used_ids | ids)
@@ -365,7 +365,7 @@ def _asks(message: Message) -> bool:
 
 def _opens(message: Message) -> bool:
     """Return True if a message is the user's first, and does not stand in for a missing one."""
-    return message.role == "user" and message.content != BEGINNING and _asks(message)
+    return message.role == "user" and message.content != OPENING_TEXT and _asks(message)
 
 
 def _has_text(part: Part) -> bool:
@@ -422,10 +422,10 @@ class Translation(Struct, frozen=True):
     def answer_settings(self) -> _AnswerSettings:
         """Return the parts of the request by which its answer is read."""
         stream_settings = {name: self.body[name] for name in _STREAM_SETTINGS if name in self.body}
-        tools, output = [tool for tool in self.request.tools if is_minded(tool)], self.request.output
-        spelling = GeminiRequestSpelling(has_enum_output=True) if asks_for_word(self.request) else None
+        tools, output = [tool for tool in self.request.tools if affects_answers(tool)], self.request.output
+        spelling = GeminiRequestSpelling(has_enum_output=True) if asks_for_enum(self.request) else None
         opaque = None if spelling is None else Opaque(self.wires.source.DIALECT, {}, spelling=spelling)
-        return _AnswerSettings(tools, stream_settings, output if asks_for_value(output) else None, opaque)
+        return _AnswerSettings(tools, stream_settings, output if is_value_output(output) else None, opaque)
 
     def translate_from(self, items: list[Any], start: "_PrefixEnd") -> tuple[_Decoded, _EncodedMessages] | None:
         """Translate the items after a prefix separately."""
@@ -459,8 +459,8 @@ def opening_prefix(translation: Translation) -> CachedPrefix | None:
         return None
     if not translation.has_independent_settings():
         return None
-    gist = translation.wires.hooks.gist(messages[first - 1]) if first else b""
-    end = _PrefixEnd(_Position(first, gist=gist), is_opening=True)
+    key_material = translation.wires.hooks.key_material(messages[first - 1]) if first else b""
+    end = _PrefixEnd(_Position(first, key_material=key_material), is_opening=True)
     later = translation.translate_from(items[first:], end)
     if later is None or later[0].end.message_count != len(messages):
         return None
@@ -502,15 +502,15 @@ def _end_before(translation: Translation, items: list[Any]) -> _PrefixEnd | None
     call_ids, generated_count = calls
     grammar = wires.target.WIRE.ids
     used_ids = call_ids | ({escape(one, grammar) for one in call_ids} if grammar else set())
-    position = _Position(count, generated_count, wires.hooks.gist(before[-1]))
+    position = _Position(count, generated_count, wires.hooks.key_material(before[-1]))
     memory_keys = wires.hooks.memory_keys(before, 0, b"")
-    return _PrefixEnd(position, used_ids, frozenset(filter(was_made, call_ids)), memory_keys)
+    return _PrefixEnd(position, used_ids, frozenset(filter(is_generated_id, call_ids)), memory_keys)
 
 
 def _prefix_at(translation: Translation, cut: int, end: _PrefixEnd, later: _EncodedMessages) -> CachedPrefix | None:
     """Split a translation before the item `cut`. Return None if its parts are not exactly the whole."""
     data, encoded, wires = translation.data, translation.encoded, translation.wires
-    first, last = place_of(data, wires.source.TRAITS.history_key)
+    first, last = find_member(data, wires.source.TRAITS.history_key)
     split = _split_items(data[first:last])
     closing = _closing(encoded.body, wires.target.TRAITS.history_key)
     losses = _split_losses(encoded.losses, later.losses, wires.target.TRAITS)

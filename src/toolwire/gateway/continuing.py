@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from toolwire.dialects import Dialect, traits_of
 from toolwire.encoding.families import family_of
-from toolwire.encoding.finish import ending
+from toolwire.encoding.finish import ending_error
 from toolwire.gateway.routes import Candidate
 from toolwire.loop.run import add_usage
 from toolwire.streams import StreamDecoder
@@ -127,7 +127,7 @@ class JoiningDecoder:
         complete = any(type(event) is MessageEnd and event.complete for event in events)
         if self._error is not None:
             return self._error.error.kind in _CONTINUABLE_ERRORS
-        return ending(self._reason or next(iter(reasons), None), complete=complete, failed=False) is not None
+        return ending_error(self._reason or next(iter(reasons), None), complete=complete, failed=False) is not None
 
     def join(self, decoder: StreamDecoder, unsent_blanks: str) -> list[Event]:
         """Continue with the stream of another provider. Return the remaining events of the provider before it.

@@ -17,7 +17,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from toolwire.dialects import Dialect
-from toolwire.encoding.finish import GAVE_UP
+from toolwire.encoding.finish import PROVIDER_FAILED
 from toolwire.errors import ToolwireError
 from toolwire.gateway.attempt import RETRY_DELAY, Attempt, Failure
 from toolwire.gateway.context import JSON, ClientRequest, GatewayContext, RequestOutcome, ResponseWriter
@@ -264,7 +264,7 @@ class Delivery:
             return self.wire.encode_error(Error("server", f"the provider's answer cannot be read: {problem}", 502)).json
         outcome.usage = exchange.usage
         if exchange.failed or (parsed.get("error") and not exchange.choices):
-            reply = exchange.error(200, parsed) if parsed.get("error") else self.wire.encode_error(GAVE_UP)
+            reply = exchange.error(200, parsed) if parsed.get("error") else self.wire.encode_error(PROVIDER_FAILED)
             outcome.status, outcome.ending = reply.status, "error"
             return reply.json
         self.attempt.request_losses = (*self.attempt.request_losses, *encoded.losses)
@@ -405,7 +405,7 @@ class Delivery:
     def _hold_end(self, stream: ExchangedStream | PassedStream, translated: bytes) -> bool:
         """Hold the end of a stream until its calls are recorded. Return True if `translated` belongs to the end."""
         field = self.wire.TRAITS.ending_field
-        ends = stream.whole or (field != b"" and field in translated)
+        ends = stream.is_complete or (field != b"" and field in translated)
         if ends or self._held_end:
             self._held_end += translated
             return True
@@ -491,7 +491,7 @@ def _note_stream(stream: ExchangedStream | PassedStream, outcome: RequestOutcome
 
     If the client left after the whole answer was sent, the answer is complete.
     """
-    outcome.usage, outcome.ending = stream.usage, "answer" if stream.whole else ""
+    outcome.usage, outcome.ending = stream.usage, "answer" if stream.is_complete else ""
     if not finished or outcome.usage is None:
         text_characters = stream.words if isinstance(stream, PassedStream) else 0
         outcome.characters = text_characters + _count_characters(stream.parts)

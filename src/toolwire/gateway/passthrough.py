@@ -17,12 +17,12 @@ from typing import Any
 import msgspec
 
 from toolwire.dialects import Dialect
-from toolwire.dialects.anthropic.messages import runs_unthought
-from toolwire.encoding.finish import ending
+from toolwire.dialects.anthropic.messages import answers_unthought_calls
+from toolwire.encoding.finish import ending_error
 from toolwire.encoding.traits import WireTraits
 from toolwire.errors import ToolwireError
 from toolwire.streams.accumulation import Accumulator
-from toolwire.translation.shown import FOREIGN
+from toolwire.translation.foreign_thinking import FOREIGN
 from toolwire.types import (
     Error,
     ErrorEnd,
@@ -39,7 +39,7 @@ from toolwire.types import (
     Usage,
     UsageDelta,
 )
-from toolwire.wire.bodies import members_of, place_of
+from toolwire.wire.bodies import find_member, members_of
 
 _FRAME_ENDS = {"event-stream": b"\n\n", "ndjson": b"\n"}
 _TAIL_BYTES = 65_536
@@ -66,7 +66,7 @@ _SIGNATURE_KEYS = (b'"signature"', b'"encrypted_content"', b'"thoughtSignature"'
 
 def with_model(body: bytes, members: dict[str, Any], model: str) -> bytes:
     """Return `body` with another model's name. Every other byte is the same."""
-    start, end = place_of(body, "model", members)
+    start, end = find_member(body, "model", members)
     return body[:start] + msgspec.json.encode(model) + body[end:]
 
 
@@ -87,7 +87,7 @@ def _filtered(body: bytes, members: dict[str, Any], name: str, keep: Callable[[b
     kept = [keep(entry) for entry in entries]
     if kept == entries:
         return body
-    start, end = place_of(body, name, members)
+    start, end = find_member(body, name, members)
     return b"%s[%s]%s" % (body[:start], b",".join(filter(None, kept)), body[end:])
 
 
@@ -149,9 +149,9 @@ def without_budget(body: bytes) -> bytes:
     thinking = msgspec.json.decode(members.get("thinking", b"null"))
     if type(thinking) is not dict or thinking.get("type") != "enabled":
         return body
-    if not runs_unthought(msgspec.json.decode(members["messages"])):
+    if not answers_unthought_calls(msgspec.json.decode(members["messages"])):
         return body
-    start, end = place_of(body, "thinking", members)
+    start, end = find_member(body, "thinking", members)
     return body[:start] + b'{"type":"disabled"}' + body[end:]
 
 
@@ -249,7 +249,7 @@ class PassedStream:
         self._received = Accumulator()
         self._last = b"\n"
         self._failed = False
-        self.whole: bool = False
+        self.is_complete: bool = False
 
     def feed(self, data: bytes) -> bytes:
         """Read `data` and return it unchanged."""
@@ -270,7 +270,7 @@ class PassedStream:
                 case ErrorEnd():
                     self._failed = True
                 case MessageEnd():
-                    self.whole = event.complete
+                    self.is_complete = event.complete
             self._received.feed(event)
 
     @property
@@ -294,7 +294,7 @@ class PassedStream:
             failed is self._failed
         )  # otherwise the error is that of the cut frame, and not one of the provider
         reason = self._received.response.finish_reason if reported_before_end else None
-        broken = ending(reason, complete=self.whole, failed=failed)
+        broken = ending_error(reason, complete=self.is_complete, failed=failed)
         self.broken = self._failed or broken is not None
         if broken is None:
             return b""

@@ -225,9 +225,9 @@ class _FoundRequest(Struct, frozen=True):
 
     @property
     def end(self) -> tuple[int, bytes]:
-        """The number of messages, and the gist of the last one."""
+        """The number of messages, and the key_material of the last one."""
         end = self._extension.decoded[-1].end
-        return end.message_count, end.gist
+        return end.message_count, end.key_material
 
     @property
     def answer_request(self) -> Request:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from toolwire.dialects import Dialect
 from toolwire.errors import InvalidField, UnknownFormat
 from toolwire.providers import Provider
-from toolwire.streams.settling import call_ids
+from toolwire.streams.call_normalizer import call_ids
 from toolwire.text import completions, over
 from toolwire.text import format as format_of
 from toolwire.text.quoting import texts_given

@@ -49,8 +49,9 @@ def tool_loop(
     accept: Accept | None = None,
     beside: _Beside | None = None,
 ) -> Loop:
-    """Run a conversation with tools until it ends, as a generator of steps.
+    """Run the conversation of `request` with tools until it ends, as a generator of steps.
 
+    - `limits` are the turns, tokens, cost and seconds after which the run ends.
     - Without `auto_tools` no tool runs: the run ends with the calls. If it is a function, it returns True for a call
       that runs without approval. If one call of an answer needs approval, none of them runs.
     - `terminal_tool` names a tool whose call ends the run, and does not run.
@@ -59,6 +60,12 @@ def tool_loop(
     - `accept` returns what is wrong with an answer, or with the call that ends the run; the model receives that and
       answers again.
     - `beside` returns the usage of nested runs since its last call.
+
+    >>> from toolwire import Context, Message, Request, Response, tool_loop
+    >>> loop = tool_loop(Request(model="m", context=Context(messages=[Message("Hi.")])))
+    >>> step = next(loop)  # an `AskModel` with the request to send
+    >>> loop.send(Response.of(Message("assistant", "Hello."), "stop")).content
+    'Hello.'
     """
     run = _Run(request, limits or LoopLimits(), price, elapsed, accept, beside)
     done = yield from run.steps(auto_tools=auto_tools, terminal_tool=terminal_tool)
@@ -383,9 +390,14 @@ _COUNTS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_to
 
 
 def add_usage(one: Usage | None, other: Usage | None) -> Usage | None:
-    """Return the sum of two usages.
+    """Return the sum of the usages `one` and `other`.
 
     A field that neither has stays unknown, and values that are not counts are left out.
+
+    >>> from toolwire import Usage
+    >>> from toolwire.loop import add_usage
+    >>> add_usage(Usage(input_tokens=10), Usage(input_tokens=5, output_tokens=2)).input_tokens
+    15
     """
     sums: dict[str, Any] = {}
     others = 0

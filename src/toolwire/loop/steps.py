@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from toolwire.types import Error, FinishReason, Loss, Message, Request, Response, Text, ToolCall, ToolResult, Usage
-from toolwire.types.brief import brief
+from toolwire.types.summary import summarize
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -38,6 +38,15 @@ class LoopLimits(Struct, frozen=True):
     tokens, or they have no price, a run with that limit ends at once with a reason. `repeats` is how often the same
     calls may have the same results in consecutive turns. `blanks` is how often an answer may be empty. `repairs` is how
     often the model may correct an answer that does not fit.
+
+    >>> from toolwire import LoopLimits, ToolCall, generate
+    >>> from toolwire.testing import simulate
+    >>> def ping() -> str:
+    ...     return "pong"
+    >>> with simulate([ToolCall(None, "ping", {})]) as model:
+    ...     server = {"base_url": model.url, "api_key": "any"}
+    ...     generate("Ping.", "openai", "gpt-6-sol", tools=[ping], limits=LoopLimits(turns=1), **server).ending
+    'limit'
     """
 
     turns: int | None = 25
@@ -76,6 +85,13 @@ class Done(Struct, Generic[T_co], frozen=True):
     `losses` are the parts of the requests that the provider's wire could not express, and `output` is the parsed value;
     clients set both. It has the properties of the last answer: `message`, `content`, `tool_calls`, `finish_reason`,
     `model`.
+
+    >>> from toolwire import generate
+    >>> from toolwire.testing import simulate
+    >>> with simulate(["Hello."]) as model:
+    ...     done = generate("Hi.", "openai", "gpt-6-sol", base_url=model.url, api_key="any")
+    >>> (done.ending, done.content, done.turns, [message.role for message in done.messages])
+    ('answer', 'Hello.', 1, ['assistant'])
     """
 
     ending: Ending
@@ -92,7 +108,7 @@ class Done(Struct, Generic[T_co], frozen=True):
     earlier: list[Message] = []
 
     def __repr__(self) -> str:
-        return brief(self, besides=("response", "earlier"))
+        return summarize(self, skipped=("response", "earlier"))
 
     @property
     def history(self) -> list[Message]:

@@ -209,7 +209,7 @@ def stdio(
     cwd: str | os.PathLike[str] | None = None,
     **terms: Any,
 ) -> McpResolver:
-    """Return a resolver for an MCP server that is started as a process.
+    """Return a resolver for an MCP server that is started as a process: `command` with `args`, in the folder `cwd`.
 
     The process inherits the variables that the official client passes to any server (path, home and user), and `env`.
     `terms` are the fields of `Terms`. Raise InvalidField if `args` is a string.
@@ -221,9 +221,9 @@ def stdio(
 
 
 def http(url: str, *, headers: Mapping[str, str] | None = None, **terms: Any) -> McpResolver:
-    """Return a resolver for an MCP server that is reached by streamable HTTP. `terms` are the fields of `Terms`.
+    """Return a resolver for the MCP server at `url`, over streamable HTTP. `terms` are the fields of `Terms`.
 
-    Raise InvalidField if `url` is not an HTTP URL.
+    `headers` are sent with each request. Raise InvalidField if `url` is not an HTTP URL.
     """
     if not url.startswith(("http://", "https://")):
         raise InvalidField("url", "must begin with http:// or https://", path="mcp.http")

@@ -24,13 +24,14 @@ from typing import Any, Literal
 
 from msgspec.structs import replace
 
-from toolwire.encoding.calls import misplaced
+from toolwire.encoding.calls import find_misplaced_arguments
 from toolwire.errors import InvalidField, InvalidSchema, UnknownTool
 from toolwire.mcp.content import TEXT, encode_result, encode_tool, metadata_value, minimal_tool, without_opaque
 from toolwire.mcp.targets import MAX_MESSAGE, HttpLimits, need_official, own_version
 from toolwire.resolvers import AnyResolver
 from toolwire.resolvers.execution import Limits, aexecute
-from toolwire.resolvers.protocol import resolver_of, tools_of
+from toolwire.resolvers.protocol import tools_of
+from toolwire.resolvers.reading import Tools, read_tools
 from toolwire.resolvers.session import prepare
 from toolwire.schema.validator import Validator
 from toolwire.types import Text, Tool, ToolCall, ToolResult
@@ -47,7 +48,9 @@ class _ResolverHandlers:
     def __init__(self, resolver: Any, names: Collection[str] | None, context: Any, limits: Limits) -> None:
         if isinstance(names, str):
             raise InvalidField("names", "must be a list of names, not a string", path="mcp.serve")
-        self.resolver = resolver_of(resolver, "mcp.serve")
+        self.resolver = read_tools(resolver, "mcp.serve").resolver
+        if self.resolver is None:
+            raise InvalidField("resolver", f"has no tool that can run: {resolver!r}", path="mcp.serve")
         self.names = None if names is None else frozenset(names)
         self.context = context
         self.limits = limits
@@ -86,7 +89,7 @@ class _ResolverHandlers:
         if tool is None:
             raise MCPError(INVALID_PARAMS, str(UnknownTool(params.name, [tool.name for tool in tools])))
         call = _call_of(tool, params.arguments or {}, str(request.request_id))
-        if not params.arguments and (problem := misplaced(params.model_extra)):
+        if not params.arguments and (problem := find_misplaced_arguments(params.model_extra)):
             call = replace(call, error=problem)
         [result] = await aexecute([call], session, tools=tools, limits=self.limits)
         schema = metadata_value(tool, "outputSchema")
@@ -157,7 +160,7 @@ def _fits(method: str, field: str, body: dict[str, Any], protocol: str) -> bool:
 
 
 def server_of(
-    resolver: AnyResolver,
+    resolver: AnyResolver | Tools,
     *,
     name: str = "toolwire",
     version: str | None = None,
@@ -166,9 +169,10 @@ def server_of(
     context: object = None,
     limits: Limits | None = None,
 ) -> Any:
-    """Return the official low-level server (`mcp.server.lowlevel.Server`) of a resolver, for a host to mount.
+    """Return the official low-level server (`mcp.server.lowlevel.Server`) of `resolver`, for a host to mount.
 
-    `names` are the tools to serve, by default all; `context` is passed to every call. Raise MissingExtra without the
+    `name`, `version` and `instructions` describe the server to its clients. `names` are the tools to serve, by default
+    all. `context` is passed to every call, and `limits` are those of `execute`. Raise MissingExtra without the
     extra `mcp`.
     """
     need_official("to serve tools over MCP")
@@ -185,8 +189,11 @@ def server_of(
     return server
 
 
-def serve(resolver: AnyResolver, **options: Any) -> None:
-    """Serve a resolver until the client disconnects or the user interrupts it. The options are those of `aserve`."""
+def serve(resolver: AnyResolver | Tools, **options: Any) -> None:
+    """Serve `resolver` until the client disconnects or the user interrupts it.
+
+    `resolver` may also be the tools that `generate` accepts. The `options` are those of `aserve`.
+    """
 
     async def main() -> None:
         if options.get("transport") == "http":
@@ -201,7 +208,7 @@ def serve(resolver: AnyResolver, **options: Any) -> None:
 
 
 async def aserve(
-    resolver: AnyResolver,
+    resolver: AnyResolver | Tools,
     *,
     transport: Transport = "stdio",
     host: str = "127.0.0.1",
@@ -211,9 +218,9 @@ async def aserve(
     http_limits: HttpLimits | None = None,
     **options: Any,
 ) -> None:
-    """Serve a resolver over stdio, or at `http://HOST:PORT/mcp`. All other options are those of `server_of`.
+    """Serve `resolver` over stdio, or at `http://HOST:PORT/mcp`. The other `options` are those of `server_of`.
 
-    Port 0 is any free port; `ready` is called with the URL. To serve other machines, `hosts` lists the names by which
+    `port` 0 is any free port; `ready` is called with the URL. To serve other machines, `hosts` lists the names by which
     clients reach the server: `HOST:PORT`, or `HOST:*`. `http_limits` bounds what clients can occupy. Raise InvalidField
     for an unknown `transport`.
     """

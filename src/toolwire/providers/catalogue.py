@@ -180,7 +180,10 @@ class Catalogue:
         )
 
     def with_models(self, overrides: _Overrides, *, as_of: str = "undated", source: str = "override") -> "Catalogue":
-        """Return a catalogue with `overrides`: a map changes the fields that it names, a Model replaces the entry."""
+        """Return a catalogue with `overrides`: a map changes the fields that it names, a Model replaces the entry.
+
+        Raises `InvalidField` for an override that is neither, or has wrong fields.
+        """
         if not isinstance(overrides, Mapping):
             raise InvalidField("overrides", "must be a map of model names to fields")
         layer = Layer(as_of, source)
@@ -261,39 +264,89 @@ class Catalogue:
 
 @cache
 def built_in() -> Catalogue:
-    """Return the built-in catalogue, read once."""
+    """Return the built-in catalogue, read once.
+
+    >>> from toolwire import catalogue
+    >>> catalogue.built_in() is catalogue.built_in()
+    True
+    """
     return Catalogue.load()
 
 
 def models(provider: str | None = None, as_of: str | None = None) -> tuple[Model, ...]:
-    """Return the built-in models, all or those of a provider."""
+    """Return the built-in models, all or those of `provider`.
+
+    `as_of` selects the entries with that date, instead of the newest.
+
+    >>> from toolwire import catalogue
+    >>> "gpt-4o" in {model.name for model in catalogue.models("openai")}
+    True
+    """
     return built_in().models(provider, as_of)
 
 
 def model(name: str | None, as_of: str | None = None) -> Model | None:
-    """Return the built-in model with this name, alias or `provider/name`, or None."""
+    """Return the built-in model with this `name`, alias or `provider/name`, or None.
+
+    `as_of` selects the entry with that date, instead of the newest.
+
+    >>> from toolwire import catalogue
+    >>> catalogue.model("openai/gpt-4o").price.input
+    2.5
+    >>> catalogue.model("an-unknown-model") is None
+    True
+    """
     return built_in().model(name, as_of)
 
 
 def provider(name: str, as_of: str | None = None) -> ProviderTraits | None:
-    """Return the built-in traits of a provider, or None."""
+    """Return the built-in traits of the provider `name`, or None.
+
+    `as_of` selects the entry with that date, instead of the newest.
+
+    >>> from toolwire import catalogue
+    >>> catalogue.provider("ollama").local
+    True
+    """
     return built_in().provider(name, as_of)
 
 
 def providers(as_of: str | None = None) -> tuple[ProviderTraits, ...]:
-    """Return the built-in traits of every provider."""
+    """Return the built-in traits of every provider.
+
+    `as_of` selects the entries with that date, instead of all.
+
+    >>> from toolwire import catalogue
+    >>> "anthropic" in {traits.name for traits in catalogue.providers()}
+    True
+    """
     return built_in().providers(as_of)
 
 
 def cost(
     usage: "Usage | None", model: str | Model | None, *, overrides: _Overrides | None = None, on: date | None = None
 ) -> float | None:
-    """Return the cost of `usage` in USD by the built-in catalogue. Return None if model, price or usage is unknown."""
+    """Return the cost of `usage` in USD by the built-in catalogue. Return None if model, price or usage is unknown.
+
+    `model` is a name or a `Model`. `overrides` maps names of models to `Model`s, or to fields that replace those of the
+    catalogue. `on` selects the price of a day.
+
+    >>> from toolwire import Usage, cost
+    >>> cost(Usage(input_tokens=1_000_000, output_tokens=0), "gpt-4o")
+    2.5
+    >>> cost(Usage(input_tokens=1), "an-unknown-model") is None
+    True
+    """
     return built_in().cost(usage, model, overrides=overrides, on=on)
 
 
 def hints(model: str | Model, context_window: int | None = None) -> tuple[str, ...]:
-    """Return advice for tool calls with this model and this context window."""
+    """Return advice for tool calls with this `model` and this `context_window`.
+
+    >>> from toolwire import catalogue
+    >>> catalogue.hints("ollama/qwen3", context_window=4096)[0]
+    'a context of 4096 tokens is below 32k, too small for local tool use'
+    """
     return built_in().hints(model, context_window)
 
 

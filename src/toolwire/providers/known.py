@@ -111,6 +111,11 @@ class Provider(Struct, frozen=True, kw_only=True, dict=True):
     that may hold another address. `paths` replaces the beginning of the dialect's paths: pairs of a prefix and its
     replacement. `format` is how the models write calls in their text (`toolwire.text`). With the path of raw
     `completions`, the whole conversation is written in that format.
+
+    >>> from toolwire import Client, Provider
+    >>> server = Provider(name="mine", dialect="openai-chat", base_url="https://llm.example/v1", api_key="sk-test")
+    >>> Client(server, "my-model").provider.name
+    'mine'
     """
 
     name: str
@@ -277,7 +282,14 @@ _KEYS: dict[str, str] = {}
 
 
 def put_key(provider: str, key: str | None) -> None:
-    """Store the key of a provider for this process, or delete it with None. The `api_key` of a client comes first."""
+    """Store the `key` of `provider` for this process, or delete it with None. The `api_key` of a client comes first.
+
+    Raises `UnknownProvider` for a name that is not that of a known provider.
+
+    >>> from toolwire.providers import put_key
+    >>> put_key("openai", "sk-test")
+    >>> put_key("openai", None)
+    """
     preset = named(provider)
     if preset is None:
         raise UnknownProvider(provider)
@@ -296,12 +308,22 @@ ALIASES = {"responses": "openai-responses", "google": "gemini", "openai-chat": "
 
 
 def named(name: str) -> Provider | None:
-    """Return the known provider with this name or alias, or None."""
+    """Return the known provider with this `name` or alias, or None.
+
+    >>> from toolwire import providers
+    >>> providers.named("groq").base_url
+    'https://api.groq.com/openai/v1'
+    """
     return PROVIDERS.get(ALIASES.get(name, name))
 
 
 def quirks_of(name: str | None, known: Model | None) -> dict[str, Any]:
-    """Return the quirks of a model that the catalogue or its family knows."""
+    """Return the quirks of the model `name` that its catalogue entry `known` or its family has.
+
+    >>> from toolwire.providers import quirks_of
+    >>> quirks_of("an-unknown-model", None)
+    {}
+    """
     quirks: dict[str, Any] = {}
     if known is not None and known.max_output is not None:
         quirks["default_max_tokens"] = max(known.max_output, _LEAST_MAX_TOKENS)
@@ -322,11 +344,20 @@ AnyProvider = str | Provider | Mapping[str, Any] | tuple[str | Provider | Mappin
 def provider_of(
     given: AnyProvider | None = None, model: str | None = None, **options: Unpack[ProviderOptions]
 ) -> tuple[Provider, str | None]:
-    """Return the provider and the model.
+    """Return the provider and the model, with `options` in place of the fields of the same names.
 
     `given` is a name, a `Provider`, a map of its fields with the name of a preset under `name`, or a pair of one of
     these and a map of options. Without `given`, the prefix of the model names the provider, or the catalogue does; a
     single text may be either. Raises `UnknownProvider`, or `InvalidField` for a wrong option.
+
+    >>> from toolwire.providers import provider_of
+    >>> provider, model = provider_of(model="groq/llama-4")
+    >>> (provider.name, model)
+    ('groq', 'llama-4')
+    >>> provider_of("gpt-4o")[1]
+    'gpt-4o'
+    >>> provider_of({"dialect": "openai-chat", "base_url": "https://llm.example/v1"})[0].dialect
+    'openai-chat'
     """
     if model is not None and not isinstance(model, str):
         raise InvalidField("model", f"must be a string, not {type(model).__name__}")

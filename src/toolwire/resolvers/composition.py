@@ -29,7 +29,19 @@ from toolwire.waiting.steps import Work
 
 
 class Composition(Resolver):
-    """Combines resolvers. Each one is a resolver, or a pair of a resolver and its working folder."""
+    """Combines `resolvers`. Each one is a resolver, or a pair of a resolver and its working folder.
+
+    It runs a call by the first resolver that has the tool, and raises `UnknownTool` if none has it.
+
+    >>> from toolwire import AgentResolver, Composition, ToolCall, prefixed
+    >>> def read(path: str) -> str:
+    ...     return f"contents of {path}"
+    >>> resolver = Composition([AgentResolver([read]), prefixed(AgentResolver([read]), "remote_")])
+    >>> [tool.name for tool in resolver.available_tools()]
+    ['read', 'remote_read']
+    >>> resolver.resolve(ToolCall("call_1", "remote_read", {"path": "a"})).content
+    'contents of a'
+    """
 
     def __init__(self, resolvers: Iterable[AnyResolver] = ()) -> None:
         folders = [(entry, entry[1] if type(entry) is tuple and len(entry) == 2 else HERE) for entry in resolvers]

@@ -52,6 +52,17 @@ def checkable(probe: Probe) -> Checkable:
     """Declare that `probe` can check whether a call has had its effect.
 
     It is called with the call's key before the call is run again. Raises `InvalidField` if it is not callable.
+
+    >>> from toolwire import CallKey, Happened, NotYet, checkable, tool
+    >>> paid = set()
+    >>> def probe(key: CallKey) -> Happened | NotYet:
+    ...     return Happened("paid") if key in paid else NotYet()
+    >>> @tool(effects=checkable(probe))
+    ... def pay(order: str, key: CallKey) -> str:
+    ...     paid.add(key)
+    ...     return "paid"
+    >>> probe(CallKey("k1"))
+    NotYet()
     """
     if not callable(probe):
         raise InvalidField("probe", f"must be a function of a call's key, not {probe!r}", path="checkable")

@@ -23,9 +23,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from toolwire.errors import InvalidField, UnknownTool
-from toolwire.resolvers.protocol import AnyResolver, fields_of, resolver_of, resolving
+from toolwire.resolvers.functions import FunctionTool
+from toolwire.resolvers.protocol import AnyResolver, fields_of, offers_tools, resolver_of, resolving
+from toolwire.resolvers.reading import AnyTool, read_tools
 from toolwire.resolvers.recipes import dispatching
-from toolwire.streams.settling import without_nulls
+from toolwire.streams.call_normalizer import without_nulls
 from toolwire.types import Part, Text, Tool, ToolCall, ToolResult
 from toolwire.waiting.results import (
     FAILED,
@@ -49,7 +51,15 @@ _CANCELLED_UNAPPROVED = "not run: nobody had approved it when everything was sto
 
 
 class Cancel:
-    """Stops running calls, from any thread: call the object, or `cancel()`. The calls get results that say so."""
+    """Stops running calls, from any thread: call the object, or `cancel()`. The calls get error results.
+
+    >>> from toolwire import AgentResolver, Cancel, ToolCall, execute
+    >>> cancel = Cancel()
+    >>> cancel()
+    >>> [result] = execute([ToolCall("call_1", "ping", {})], AgentResolver([]), cancel=cancel)
+    >>> result.is_error
+    True
+    """
 
     def __init__(self) -> None:
         self._event = threading.Event()
@@ -93,6 +103,13 @@ class Limits(Struct, frozen=True):
     """The limits of calls, unless their tools declare limits of their own.
 
     `timeout` is in seconds, and `output` in characters. `calls` limits the calls of a turn, `parallel` those at a time.
+
+    >>> from toolwire import AgentResolver, Limits, ToolCall, execute
+    >>> def count(to: int) -> str:
+    ...     return " ".join(str(number) for number in range(to))
+    >>> [result] = execute([ToolCall("1", "count", {"to": 1000})], AgentResolver([count]), limits=Limits(output=100))
+    >>> len(result.content) < 300
+    True
     """
 
     timeout: float | None = None
@@ -247,7 +264,7 @@ def _cut(text: str, limit: int) -> str:
 
 def execute(
     calls: Iterable[ToolCall],
-    resolve: AnyResolver | Callable[[ToolCall], object] | None,
+    resolve: AnyResolver | Callable[[ToolCall], object] | Sequence[AnyTool] | None,
     /,
     *,
     tools: Iterable[Tool] | None = None,
@@ -259,9 +276,21 @@ def execute(
 ) -> list[ToolResult]:
     """Run `calls`, and return one result for each, in order.
 
-    `resolve` is the function that `session_tools.prepare` returned, a resolver (with `context`), a resolver class, a
-    pair of a resolver and its folder, or a function of a call. `timeout`, `output`, `calls` and `parallel` are limits.
-    `cancel` stops the calls. `record` receives what happened to each call. Raises `InvalidField` for a wrong limit.
+    - `resolve`: the function that `session_tools.prepare` returned, a resolver, a resolver class, a pair of a resolver
+      and its folder, a list of tools, or a function of a call.
+    - `tools`: the declarations of the tools, by default those of the resolver. They have the limits of single tools.
+    - `context`: the context that a resolver passes to its tools.
+    - `limits`, or `options` with its fields: `timeout`, `output`, `calls` and `parallel`.
+    - `cancel`: stops the calls. `record`: receives what happened to each call.
+
+    Raises `InvalidField` for a wrong limit.
+
+    >>> from toolwire import AgentResolver, ToolCall, execute
+    >>> def add(a: int, b: int) -> int:
+    ...     return a + b
+    >>> results = execute([ToolCall("1", "add", {"a": 2, "b": 3}), ToolCall("2", "sub", {})], AgentResolver([add]))
+    >>> [result.content for result in results]
+    ['5', "unknown tool 'sub'. Available: add"]
     """
     limits = _limits_of(limits, options)
     resolve = runner_of(resolve, "execute")
@@ -274,8 +303,13 @@ def execute(
 
 def runner_of(resolver: Any, path: str) -> Any:
     """Return what runs the calls, from any value that `execute` accepts. Raise `InvalidField` for another value."""
-    if inspect.isclass(resolver) or type(resolver) is tuple:
+    if inspect.isclass(resolver) or (type(resolver) is tuple and offers_tools(resolver)):
         return resolver_of(resolver, path)
+    if isinstance(resolver, list | tuple | FunctionTool):
+        read = read_tools(resolver, path).resolver
+        if read is None:
+            raise InvalidField("resolver", f"has no tool that can run: {resolver!r}", path=path)
+        return read
     if callable(resolver) or hasattr(resolver, "resolve") or hasattr(resolver, "resolving"):
         return resolver
     raise InvalidField("resolver", f"must be a resolver, or a function of a call, not {resolver!r}", path=path)
@@ -294,7 +328,7 @@ def _limits_of(limits: Limits | None, options: LimitOptions) -> Limits:
 
 async def aexecute(
     calls: Iterable[ToolCall],
-    resolve: AnyResolver | Callable[[ToolCall], object] | None,
+    resolve: AnyResolver | Callable[[ToolCall], object] | Sequence[AnyTool] | None,
     /,
     *,
     tools: Iterable[Tool] | None = None,
@@ -304,7 +338,18 @@ async def aexecute(
     record: CallRecord | None = None,
     **options: Unpack[LimitOptions],
 ) -> list[ToolResult]:
-    """Run calls without blocking the event loop; see `execute`."""
+    """Run `calls` without blocking the event loop, and return one result for each.
+
+    `resolve`, `tools`, `context`, `limits`, `cancel`, `record` and `options` are those of `execute`.
+
+    >>> import asyncio
+    >>> from toolwire import AgentResolver, ToolCall, aio
+    >>> async def add(a: int, b: int) -> int:
+    ...     return a + b
+    >>> [result] = asyncio.run(aio.execute([ToolCall("1", "add", {"a": 2, "b": 3})], AgentResolver([add])))
+    >>> result.content
+    '5'
+    """
     limits = _limits_of(limits, options)
     resolve = runner_of(resolve, "execute")
     groups = _groups_of(_jobs_of(list(calls), resolve, tools, limits))

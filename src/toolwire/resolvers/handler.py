@@ -18,10 +18,10 @@ from toolwire.errors import InvalidField, ToolError, UnknownTool
 from toolwire.resolvers.functions import FunctionTool, tool
 from toolwire.resolvers.protocol import Resolver, on_the_class
 from toolwire.schema.validator import Validator
-from toolwire.streams.settling import without_nulls
-from toolwire.types import DeclaredTool, Tool, ToolCall, ToolResult
-from toolwire.types.conversation import SCHEMA_KEYS
-from toolwire.types.frozen import copied
+from toolwire.streams.call_normalizer import without_nulls
+from toolwire.types import DeclaredTool, ServerTool, Tool, ToolCall, ToolResult
+from toolwire.types.conversation import SCHEMA_KEYS, called_name, read_declaration
+from toolwire.types.frozen import copy_json
 from toolwire.waiting.results import (
     CallNote,
     describe_error,
@@ -41,11 +41,11 @@ _handler_cache: "WeakKeyDictionary[FunctionTool, Handler]" = WeakKeyDictionary()
 class Handler:
     """A tool and the function that runs it.
 
-    `bind` turns the arguments and the context into the arguments of `function`. `read` turns its return value into a
-    result.
+    `declaration` is what the model gets: the tool, or the declaration of a provider's own tool of its name. `bind`
+    turns the arguments and the context into the arguments of `function`. `read` turns its return value into a result.
     """
 
-    __slots__ = ("bind", "function", "preview", "read", "sensitive", "tool", "validator")
+    __slots__ = ("bind", "declaration", "function", "preview", "read", "sensitive", "tool", "validator")
 
     def __init__(
         self,
@@ -56,8 +56,10 @@ class Handler:
         sensitive: Collection[str] = (),
         preview: Callable[..., object] | None = None,
         read: Callable[[Any, ToolCall], ToolResult] = result_of_answer,
+        declaration: Tool | ServerTool | None = None,
     ) -> None:
         self.tool: Tool = tool
+        self.declaration: Tool | ServerTool = tool if declaration is None else declaration
         self.function: Callable[..., object] = function
         self.bind: _Bind = bind or _bind_map(function)
         self.sensitive: tuple[str, ...] = tuple(sensitive)
@@ -141,8 +143,8 @@ def bind_text(arguments: dict[str, Any], _context: Any) -> _BoundArguments:
 def _bind_map(function: Callable[..., Any]) -> _Bind:
     """Bind all arguments as one map, and the context if the function takes it."""
     if count_positional(function) == 1:
-        return lambda arguments, _context: ((copied(arguments),), {})
-    return lambda arguments, context: ((copied(arguments), {} if context is None else context), {})
+        return lambda arguments, _context: ((copy_json(arguments),), {})
+    return lambda arguments, context: ((copy_json(arguments), {} if context is None else context), {})
 
 
 def handlers_of(source: Any) -> list[Handler]:
@@ -203,23 +205,25 @@ def _is_declared(source: Any) -> bool:
     return (has_name and has_schema) or getattr(source, "definition", None) is not None
 
 
-def _attribute_value(source: Any, name: str) -> Any:
+def attribute_value(source: Any, name: str) -> Any:
+    """Return the attribute `name`, or what it returns if it is a method."""
     value = getattr(source, name, None)
     return value() if callable(value) else value
 
 
 def _object_handler(source: Any) -> Handler:
-    declared = _attribute_value(source, "definition")
+    declared = attribute_value(source, "definition")
     if declared is None:
-        declared = {name: _attribute_value(source, name) for name in ("name", "description", "strict", *SCHEMA_KEYS)}
-    tool = declared if isinstance(declared, Tool) else Tool.from_map(declared)
+        declared = {name: attribute_value(source, name) for name in ("name", "description", "strict", *SCHEMA_KEYS)}
+    declaration = read_declaration(declared)
+    tool = declaration if isinstance(declaration, Tool) else Tool(called_name(declaration))
     sensitive = getattr(source, "sensitive_fields", ())
     fields = tuple((sensitive() if callable(sensitive) else sensitive) or ())
     signature = getattr(source, "__signature_of_tool__", None)
     bind = None if signature is None else signature.bind
     read = result_of_answer if signature is None else result_of
     preview = getattr(source, "preview", None)
-    return Handler(tool, source.execute, bind, sensitive=fields, preview=preview, read=read)
+    return Handler(tool, source.execute, bind, sensitive=fields, preview=preview, read=read, declaration=declaration)
 
 
 class AgentResolver(Resolver):
@@ -227,6 +231,15 @@ class AgentResolver(Resolver):
 
     A subclass may define its `tools`. It can also be used as a class: `MyTools.resolve(call, context)`. Creating one
     raises `InvalidField` for two tools with the same name.
+
+    >>> from toolwire import AgentResolver, ToolCall
+    >>> def get_weather(city: str) -> str:
+    ...     return f"25 degrees in {city}"
+    >>> resolver = AgentResolver([get_weather])
+    >>> resolver.resolve(ToolCall("call_1", "get_weather", {"city": "Oslo"})).content
+    '25 degrees in Oslo'
+    >>> resolver.resolve(ToolCall("call_2", "get_weather", {})).is_error
+    True
     """
 
     tools: Iterable[object] = ()

@@ -28,7 +28,18 @@ _UNKNOWN = "Unknown tool"
 
 @runtime_checkable
 class ToolResolver(Protocol):
-    """Lists tools and runs calls. It may also have `dispatch_recipe(name)`."""
+    """Lists tools and runs calls. It may also have `dispatch_recipe(name)`.
+
+    >>> from toolwire import Tool, ToolCall, execute
+    >>> class Clock:
+    ...     def available_tools(self):
+    ...         return [Tool("now", "Return the time.", {"type": "object"})]
+    ...
+    ...     def resolve(self, call, context=None):
+    ...         return "12:00"
+    >>> execute([ToolCall("call_1", "now", {})], Clock())[0].content
+    '12:00'
+    """
 
     def available_tools(self) -> Sequence[Tool]:
         """Return the tools."""
@@ -122,7 +133,17 @@ class Resolver:
 
 
 def cover_files(resolver: Any, paths: Iterable[str | os.PathLike[str]]) -> None:
-    """Hide the files at these paths from the tools of `resolver`, if they use files."""
+    """Hide the files at `paths` from the tools of `resolver`, if they use files.
+
+    >>> import tempfile
+    >>> from toolwire import CodeTools, ToolCall
+    >>> from toolwire.resolvers import cover_files
+    >>> folder = tempfile.mkdtemp()
+    >>> tools = CodeTools(folder)
+    >>> cover_files(tools, [f"{folder}/traces.db"])
+    >>> tools.resolve(ToolCall("call_1", "read_file", {"path": "traces.db"})).is_error
+    True
+    """
     if isinstance(resolver, Resolver):
         resolver.cover_files(paths)
 
@@ -133,9 +154,13 @@ def problems_of(resolver: Any, call: ToolCall, context: Any = None) -> list[str]
 
 
 def resolver_of(source: Any, path: str) -> Any:
-    """Return a resolver instance from an instance, a class, or a pair `(resolver, cwd)`.
+    """Return a resolver instance from `source`: an instance, a class, or a pair `(resolver, cwd)`.
 
-    Raises `InvalidField` if it lacks `resolve` or `available_tools`.
+    Raises `InvalidField`, with `path`, if it lacks `resolve` or `available_tools`.
+
+    >>> from toolwire.resolvers import AgentResolver, resolver_of
+    >>> type(resolver_of(AgentResolver, "resolver")).__name__
+    'AgentResolver'
     """
     pair = type(source) is tuple and len(source) == 2
     resolver = _bind_folder(*source) if pair else _bind_folder(source)
@@ -165,25 +190,52 @@ def _takes_folder(cls: type) -> bool:
 
 
 def offers_tools(source: Any) -> bool:
-    """Return True if `source` is a resolver, a resolver class, or a pair of one and a folder."""
+    """Return True if `source` is a resolver, a resolver class, or a pair of one and a folder.
+
+    >>> from toolwire import CodeTools
+    >>> from toolwire.resolvers import offers_tools
+    >>> offers_tools((CodeTools, "/project")), offers_tools("read_file")
+    (True, False)
+    """
     if type(source) is tuple and len(source) == 2 and isinstance(source[1], str | os.PathLike):
         source = source[0]
     return callable(getattr(source, "available_tools", None))
 
 
 def tools_of(resolver: Any) -> list[Tool]:
-    """Return the tools of `resolver`."""
+    """Return the tools of `resolver`.
+
+    >>> from toolwire.resolvers import AgentResolver, tools_of
+    >>> def read(path: str) -> str:
+    ...     return f"contents of {path}"
+    >>> [tool.name for tool in tools_of(AgentResolver([read]))]
+    ['read']
+    """
     return list(resolver.available_tools())
 
 
 def recipe_of(resolver: Any, name: str) -> Callable[[dict[str, Any]], object] | None:
-    """Return the recipe of the tool `name`, if `resolver` has recipes."""
+    """Return the recipe of the tool `name`, if `resolver` has recipes.
+
+    >>> from toolwire.resolvers import AgentResolver, recipe_of
+    >>> recipe_of(AgentResolver([]), "research") is None
+    True
+    """
     find = getattr(resolver, "dispatch_recipe", None)
     return find(name) if callable(find) else None
 
 
 def fields_of(resolver: Any, name: str) -> list[str]:
-    """Return the sensitive fields of the tool `name`. If the resolver fails to name them, all fields are sensitive."""
+    """Return the sensitive fields of the tool `name` of `resolver`. If the resolver fails, all fields are sensitive.
+
+    >>> from toolwire import AgentResolver, tool
+    >>> from toolwire.resolvers import fields_of
+    >>> @tool(sensitive=["pin"])
+    ... def pay(pin: str) -> str:
+    ...     return "paid"
+    >>> fields_of(AgentResolver([pay]), "pay")
+    ['pin']
+    """
     find = getattr(resolver, "sensitive_fields_for", None)
     try:
         return list(find(name) or ()) if callable(find) else []
@@ -192,7 +244,7 @@ def fields_of(resolver: Any, name: str) -> list[str]:
 
 
 def resolving(resolver: Any, call: ToolCall, context: Any = None) -> Work[ToolResult]:
-    """Run `call` by any resolver, as steps. A failure is an error result, except an unknown tool, which is raised."""
+    """Run `call` by any `resolver`, as steps, with `context`. A failure is an error result. Raises `UnknownTool`."""
     steps = getattr(resolver, "resolving", None)
     if steps is not None:
         return (yield from steps(call, context))  # type: ignore[no-any-return]

@@ -16,7 +16,7 @@ from msgspec import Struct
 from toolwire.errors import InvalidField, ToolError, UnknownTool
 from toolwire.resolvers.protocol import recipe_of, resolving
 from toolwire.types import ToolCall, ToolResult
-from toolwire.types.frozen import copied_map
+from toolwire.types.frozen import copy_map
 from toolwire.waiting.results import describe_error, failure, result_of
 from toolwire.waiting.steps import Ask, Together, Work, count_positional
 
@@ -36,6 +36,18 @@ class Plan(Struct, frozen=True):
     """The steps of a recipe. `compose(serial_results, parallel_results, errors)` builds the result from them.
 
     A `compose` with a single parameter receives the three as a map.
+
+    >>> from toolwire import AgentResolver, Plan, Step, ToolCall, execute
+    >>> def search(query: str) -> str:
+    ...     return f"found {query}"
+    >>> def research(topic: str) -> str:
+    ...     return "run by its recipe"
+    >>> def plan(arguments):
+    ...     step = Step("search", {"query": arguments["topic"]}, "Overview")
+    ...     return Plan(serial=[step], compose=lambda serial, parallel, errors: serial[0].content)
+    >>> resolver = AgentResolver([search, research], recipes={"research": plan})
+    >>> execute([ToolCall("call_1", "research", {"topic": "owls"})], resolver)[0].content
+    'found owls'
     """
 
     serial: Sequence[Step] = ()
@@ -60,7 +72,7 @@ class StepError(Struct, frozen=True):
 
 
 def dispatching(resolver: Any, call: ToolCall, context: Any = None) -> Work[ToolResult]:
-    """Run `call` as steps: by its recipe if the resolver has one, else directly."""
+    """Run `call` as steps, with `context`: by its recipe if `resolver` has one, else directly."""
     recipe = recipe_of(resolver, call.name) if call.runs else None
     if recipe is None:
         return (yield from resolving(resolver, call, context))
@@ -89,7 +101,7 @@ def plan_steps(recipe: Callable[..., Any], call: ToolCall, context: Any) -> Work
     steps = getattr(recipe, "planning", None)
     if steps is not None:
         return (yield from steps(call, context))
-    return (yield Ask(recipe, (copied_map(call.plain_arguments),)))
+    return (yield Ask(recipe, (copy_map(call.plain_arguments),)))
 
 
 def name_mapping(recipe: Any) -> Callable[[str], str | None]:
@@ -193,7 +205,16 @@ def _text_of(content: Any) -> str:
 
 
 def report(serial: Sequence[StepResult], parallel: Sequence[StepResult], errors: Sequence[StepError]) -> str:
-    """Format the results of the steps as Markdown."""
+    """Format the results of the `serial` and `parallel` steps, and the `errors` of those that failed, as Markdown.
+
+    >>> from toolwire.resolvers import StepResult, report
+    >>> print(report([StepResult("search", "Overview", "found owls")], [], []))
+    ## Sequential Results
+    <BLANKLINE>
+    ### Step 1: Overview
+    <BLANKLINE>
+    found owls
+    """
     parts: list[str] = []
     if serial:
         parts.append("## Sequential Results")

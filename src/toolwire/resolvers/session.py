@@ -67,9 +67,16 @@ class Session:
 def prepare(
     resolver: AnyResolver, names: Collection[str] | None, context: object = None
 ) -> tuple[list[Tool], Session | None]:
-    """Return the tools in `names`, each once, and a function that runs their calls.
+    """Return the tools of `resolver` in `names`, each once, and a function that runs their calls with `context`.
 
     Without any such tool, return `([], None)`. Raises `InvalidField` if `names` is a single string.
+
+    >>> from toolwire import AgentResolver, ToolCall, session_tools
+    >>> def whoami(context) -> str:
+    ...     return context["user_id"]
+    >>> tools, run = session_tools.prepare(AgentResolver([whoami]), ["whoami"], {"user_id": "ann"})
+    >>> run(ToolCall("call_1", "whoami", {})).content
+    'ann'
     """
     if isinstance(names, str):
         raise InvalidField("names", "must be a list of names, not a string", path="session_tools.prepare")

@@ -127,16 +127,29 @@ class _Renamed(Resolver):
 
 
 def prefixed(resolver: AnyResolver, prefix: str) -> Resolver:
-    """Return a resolver that adds `prefix` to the name of each tool."""
+    """Return a resolver that adds `prefix` to the name of each tool of `resolver`.
+
+    >>> from toolwire import AgentResolver, prefixed
+    >>> def read(path: str) -> str:
+    ...     return f"contents of {path}"
+    >>> [tool.name for tool in prefixed(AgentResolver([read]), "fs_").available_tools()]
+    ['fs_read']
+    """
     return _Renamed(
         resolver, lambda name: prefix + name, lambda name: name[len(prefix) :] if name.startswith(prefix) else None
     )
 
 
 def renamed(resolver: AnyResolver, names: Mapping[str, str]) -> Resolver:
-    """Return a resolver with other names for some tools, by a map from old to new names.
+    """Return a resolver with other names for some tools of `resolver`. `names` maps old names to new ones.
 
     Raises `InvalidField` for a name that the resolver does not have, or if two tools would have the same name.
+
+    >>> from toolwire import AgentResolver, renamed
+    >>> def read(path: str) -> str:
+    ...     return f"contents of {path}"
+    >>> [tool.name for tool in renamed(AgentResolver([read]), {"read": "read_file"}).available_tools()]
+    ['read_file']
     """
     resolver = resolver_of(resolver, "renamed")
     names_before = [tool.name for tool in tools_of(resolver)]
@@ -154,9 +167,17 @@ def renamed(resolver: AnyResolver, names: Mapping[str, str]) -> Resolver:
 
 
 def filtered(resolver: AnyResolver, keep: Collection[str] | Callable[[Tool], bool]) -> Resolver:
-    """Return a resolver with only some tools: those with the names in `keep`, or for which `keep(tool)` is true.
+    """Return a resolver with only some tools of `resolver`: those named in `keep`, or for which `keep(tool)` is true.
 
     Raises `InvalidField` if `keep` is a single string.
+
+    >>> from toolwire import AgentResolver, filtered
+    >>> def read(path: str) -> str:
+    ...     return f"contents of {path}"
+    >>> def delete(path: str) -> str:
+    ...     return f"deleted {path}"
+    >>> [tool.name for tool in filtered(AgentResolver([read, delete]), ["read"]).available_tools()]
+    ['read']
     """
     resolver = resolver_of(resolver, "filtered")
     if isinstance(keep, str):
@@ -223,10 +244,17 @@ class _Approved(_Renamed):
 
 
 def approved(resolver: AnyResolver, ask: Approve, *, only: Collection[str] | None = None) -> Resolver:
-    """Return a resolver that requests approval before a call is run, for all tools or those in `only`.
+    """Return a resolver that requests approval before `resolver` runs a call, for all tools or those in `only`.
 
     `ask(call, preview)` may be sync or async. True approves the call. Any other value refuses it, and the model reads a
     text as the reason. Raises `InvalidField` if `ask` does not take both arguments.
+
+    >>> from toolwire import AgentResolver, ToolCall, approved
+    >>> def delete(path: str) -> str:
+    ...     return f"deleted {path}"
+    >>> resolver = approved(AgentResolver([delete]), lambda call, preview: "not today", only=["delete"])
+    >>> resolver.resolve(ToolCall("call_1", "delete", {"path": "a.txt"})).content
+    'the call was not approved: not today'
     """
     if count_positional(ask) < 2:
         raise InvalidField("ask", "must take a call and its preview", path="approved")

@@ -93,7 +93,19 @@ class Run:
 
 
 class Runs:
-    """The durable runs of a database, for async code. See `toolwire.Runs`."""
+    """The durable runs of a database, for async code. See `toolwire.Runs`.
+
+    >>> import asyncio, tempfile
+    >>> from toolwire import aio
+    >>> from toolwire.testing import simulate
+    >>> async def main(url: str) -> str | None:
+    ...     async with aio.Runs(f"sqlite:///{tempfile.mkdtemp()}/runs.db") as runs:
+    ...         run = await runs.start("Hi.", "openai", "m", id="r1", options={"base_url": url, "api_key": "any"})
+    ...         return (await run.result()).content
+    >>> with simulate(["Hello."]) as model:
+    ...     asyncio.run(main(model.url))
+    'Hello.'
+    """
 
     def __init__(self, url: str, **options: Any) -> None:
         self._open = functools.partial(sync.Runs, url, **options)

@@ -18,9 +18,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from toolwire.client.failures import exception_of
-from toolwire.client.settings import ClientOptions, Prompt, Providers, Tools
+from toolwire.client.settings import ClientOptions, Prompt, Providers
 from toolwire.errors import InvalidField, RunParked, ToolwireError
 from toolwire.loop import Done
+from toolwire.resolvers.reading import Tools
 from toolwire.runs.core import Core
 from toolwire.runs.engine import normalize_url
 from toolwire.runs.failpoints import failpoint
@@ -193,7 +194,10 @@ class Run:
             time.sleep(pause)
 
     def happened(self, after: int = 0) -> tuple[list[Offset], bool]:
-        """Return the events after the offset `after` so far, and True if these are all."""
+        """Return the events after the offset `after` so far, and True if these are all.
+
+        Raise InvalidField if `after` is not an offset.
+        """
         if type(after) is not int or not 0 <= after <= _LAST:
             words = f"must be an offset, a whole number of 0 or more, not {after!r}"
             raise InvalidField("after", words, path="events")
@@ -247,6 +251,14 @@ class Runs:
     `tools` are used for runs that were started in other processes. `queue` is the queue whose runs this process
     executes. `lease` is the number of seconds after which the runs of a dead process are taken over. `concurrency`
     limits how many runs from the queue, and runs that were taken over, are executed at the same time.
+
+    >>> import tempfile
+    >>> from toolwire import Runs
+    >>> from toolwire.testing import simulate
+    >>> with simulate(["Hello."]) as model, Runs(f"sqlite:///{tempfile.mkdtemp()}/runs.db") as runs:
+    ...     run = runs.start("Hi.", "openai", "m", id="r1", options={"base_url": model.url, "api_key": "any"})
+    ...     print(run.result().content, run.state)
+    Hello. done
     """
 
     def __init__(
@@ -348,7 +360,10 @@ class Runs:
         return run
 
     def list(self, state: str | None = None, limit: int = 100) -> list[Listed]:
-        """Return the runs, newest first; with `state`, only those in it. The reason of an ended run is its ending."""
+        """Return at most `limit` runs, newest first; with `state`, only those in it.
+
+        The reason of an ended run is its ending. Raise InvalidField for a wrong `state` or `limit`.
+        """
         if state not in (None, "ended", *get_args(State)):
             words = ", ".join(get_args(State))
             raise InvalidField("state", f"must be one of {words}, or ended, not {state!r}", path="Runs.list")
@@ -374,7 +389,10 @@ class Runs:
         return self.core.limits.all()
 
     def forked(self, run: Run, at: int, id: str | None = None) -> Run:  # noqa: A002 - the new run's id
-        """Start a run from another run's recorded steps up to the offset `at`."""
+        """Start a run with the id `id` from the recorded steps of `run`, up to the offset `at`.
+
+        Raise InvalidField for an offset that `run` does not have, or an id that is in use.
+        """
         recorded = len(self.core.engine.steps(run.id, output=False))
         if type(at) is not int or not 0 <= at <= recorded:
             raise InvalidField("at", f"must be an offset of the run's events, 0 to {recorded}, not {at!r}", path="fork")

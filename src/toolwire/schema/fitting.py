@@ -62,11 +62,16 @@ _TYPE_OF_FORMAT: Mapping[str, str] = {"int32": "integer", "int64": "integer", "f
 
 
 def fit(schema: Schema, target: str, allowance: Allowance | None = None) -> Fitted:
-    """Return a tool's parameters as `target` supports them: the same object if nothing has to change.
+    """Return `schema`, a tool's parameters, as `target` supports it: the same object if nothing has to change.
 
     The schemas of one request share an `allowance` for values that references and unions multiply.
     Raises `ValueError` for an unknown target, `InvalidSchema` for a schema that is ill-formed or too large, and
     `SchemaRecursive` for a cycle that the target does not support.
+
+    >>> from toolwire.schema import fit
+    >>> schema = {"type": "object", "properties": {"n": {"type": "integer", "exclusiveMinimum": 0}}}
+    >>> fit(schema, "gemini").schema["properties"]["n"]
+    {'type': 'integer', 'minimum': 1}
     """
     rules = BY_NAME.get(target)
     if rules is None:

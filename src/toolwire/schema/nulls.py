@@ -35,7 +35,13 @@ _SCAN_LIMIT = 16
 
 
 def prune_nulls(arguments: dict[str, Any], schema: Schema) -> dict[str, Any]:
-    """Return `arguments` without the nulls that mean "absent" under `schema`: the same object if there are none."""
+    """Return `arguments` without the nulls that mean "absent" under `schema`: the same object if there are none.
+
+    >>> from toolwire.schema import prune_nulls
+    >>> schema = {"type": "object", "properties": {"city": {"type": "string"}}}
+    >>> prune_nulls({"city": None}, schema)
+    {}
+    """
     return NullPruner(schema).prune(arguments)
 
 

@@ -83,7 +83,13 @@ class Note(Struct, frozen=True):
 
 
 class Fitted(Struct, frozen=True):
-    """A schema that a target supports, and the changes that were necessary."""
+    """A schema that a target supports, and the changes that were necessary.
+
+    >>> from toolwire.schema import fit
+    >>> schema = {"type": "object", "properties": {"word": {"type": "string", "pattern": "^a"}}}
+    >>> [(note.path, note.action) for note in fit(schema, "gemini").notes]
+    [('properties.word', 'described')]
+    """
 
     schema: Schema
     notes: tuple[Note, ...] = ()

@@ -35,7 +35,12 @@ MAX_LEARNED, MAX_CHARACTERS = 256, 100_000
 
 
 def mask(name: str = "") -> str:
-    """Return the text that replaces a secret, with the label `name`."""
+    """Return the text that replaces a secret, with the label `name`.
+
+    >>> from toolwire.scrubbing import mask
+    >>> mask("api_key")
+    '[hidden:api_key]'
+    """
     name = _NOT_IN_LABELS.sub("", name)[:40].strip()
     return f"[hidden:{name}]" if name else HIDDEN
 
@@ -104,6 +109,13 @@ class Known(Collection[str]):
     """The secrets of a conversation: those that were configured, and those that were learned on the way.
 
     A learned secret is searched for if it has at least 8 characters. If there are too many, the oldest are forgotten.
+
+    >>> from toolwire.scrubbing import Known, scrub
+    >>> known = Known()
+    >>> scrub({"pin": "four words and more"}, ["pin"], known)
+    {'pin': '[hidden:pin]'}
+    >>> scrub("I used four words and more.", secrets=known)
+    'I used [hidden].'
     """
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:

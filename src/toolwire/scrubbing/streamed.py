@@ -23,7 +23,13 @@ _OPEN_PEM = re.compile(r"-----BEGIN [A-Z0-9 ]{0,60}-{0,5}\Z")
 
 
 class Scrubber:
-    """Receives the pieces of a text, and returns those that are safe to show. `close` returns the rest."""
+    """Receives the pieces of a text, and returns those that are safe to show. `close` returns the rest.
+
+    >>> from toolwire.scrubbing import Scrubber
+    >>> scrubber = Scrubber(secrets=["open sesame"])
+    >>> [scrubber.feed("say open ses"), scrubber.feed("ame now"), scrubber.close()]
+    ['say ', '[hidden] ', 'now']
+    """
 
     def __init__(self, fields: Collection[str] = (), secrets: Collection[str] = ()) -> None:
         self._fields = Fields(fields)

@@ -36,6 +36,10 @@ def scrub(value: Any, fields: Collection[str] = (), secrets: Collection[str] = (
     """Return `value` with its sensitive fields, known secrets and key-like texts replaced by masks. Never raises.
 
     If `secrets` is a `Known`, it learns the secrets that are found in `value`.
+
+    >>> from toolwire.scrubbing import scrub
+    >>> scrub({"user": "ann", "card": "4111 1111", "log": "sent 4111 1111"}, ["card"])
+    {'user': 'ann', 'card': '[hidden:card]', 'log': 'sent [hidden]'}
     """
     try:
         return _scrub_twice(value, fields, secrets, secrets if isinstance(secrets, Known) else None)
@@ -44,7 +48,12 @@ def scrub(value: Any, fields: Collection[str] = (), secrets: Collection[str] = (
 
 
 def scrub_text(text: str, secrets: Collection[str] = (), fields: Collection[str] = ()) -> str:
-    """Return `text` with known secrets, values of sensitive names and key-like texts masked. Never raises."""
+    """Return `text` with known secrets, values of sensitive names and key-like texts masked. Never raises.
+
+    >>> from toolwire.scrubbing import scrub_text
+    >>> scrub_text("password=open-sesame for ann")
+    'password=[hidden:password] for ann'
+    """
     try:
         return str(_scrub_twice(str(text), fields, secrets))
     except Exception:  # noqa: BLE001 - fail closed: show nothing
@@ -71,7 +80,12 @@ def _placeholder(value: Any, secrets: Collection[str]) -> Any:
 
 
 def secrets_of(value: Any, fields: Collection[str]) -> list[str]:
-    """Return the texts and numbers in sensitive fields of `value`, the longest first. Never raises."""
+    """Return the texts and numbers in sensitive fields of `value`, the longest first. Never raises.
+
+    >>> from toolwire.scrubbing import secrets_of
+    >>> secrets_of({"user": "ann", "pin": "4711 0815"}, ["pin"])
+    ['4711 0815']
+    """
     walk = _ValueWalk(declared_fields(*fields))
     with contextlib.suppress(Exception):  # the secrets found so far still count
         walk.value(value)

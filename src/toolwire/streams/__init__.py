@@ -1,25 +1,25 @@
-"""What streams have in common in every dialect: reading one, writing one, what belongs together in it."""
+"""The parts of reading and writing a stream that all dialects share."""
 
-from toolwire.streams.reading import DONE, Speech, StreamDecoder, WireDecoder, repair
+from toolwire.streams.reading import DONE, PartBuilder, StreamDecoder, WireDecoder, repair
 from toolwire.streams.writing import (
+    ARGUMENTS_CHANGED,
     CUT_FREE_TEXT,
-    TOLD_OTHERWISE,
+    AnyTextDelta,
     SequentialEncoder,
     StreamEncoder,
-    WordsDelta,
     encode_json,
 )
 
 __all__ = [
+    "ARGUMENTS_CHANGED",
     "CUT_FREE_TEXT",
     "DONE",
-    "TOLD_OTHERWISE",
+    "AnyTextDelta",
+    "PartBuilder",
     "SequentialEncoder",
-    "Speech",
     "StreamDecoder",
     "StreamEncoder",
     "WireDecoder",
-    "WordsDelta",
     "encode_json",
     "repair",
 ]

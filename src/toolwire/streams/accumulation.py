@@ -1,9 +1,10 @@
-"""Events to the response that they tell, and a response to the events that tell it.
+"""Accumulate the events of a stream into a response, and turn a response into events.
 
 Rules of this file:
-- Nothing is refused: a stream that failed or broke off gives what had arrived, and its finish reason says so.
-- A call that never ended is incomplete: its text is there, its arguments are not.
-- Words are joined in runs as they come, so that those of a long answer take no more memory than they have letters.
+- Accumulating never raises. A stream that failed or broke off becomes a response with everything that had arrived,
+  and with the finish reason "error" or "incomplete".
+- A call that never ended is incomplete: it has its text, but no arguments.
+- Pieces of text are joined in blocks while they arrive, so that a long answer takes little more memory than its text.
 """
 
 from collections.abc import Iterable, Iterator
@@ -44,67 +45,73 @@ from toolwire.types import (
     UsageDelta,
 )
 
-WORDS: dict[type, Any] = {Text: TextDelta, Refusal: RefusalDelta, Thinking: ThinkingDelta}
-_RUN = 32
+TEXT_DELTAS: dict[type, Any] = {Text: TextDelta, Refusal: RefusalDelta, Thinking: ThinkingDelta}
+_BLOCK = 32  # so many pieces are joined into one block
 
 
-class _Building(Struct, eq=False):
-    """One part that events tell of."""
+class _PartialPart(Struct, eq=False):
+    """One part as it arrives.
+
+    `start` is the event that began it. `part` is the part without the text of the deltas, or None for a call that has
+    not ended. `pieces` is the text of the deltas: the first `joined_blocks` of them were joined already, the others
+    arrived singly. `has_own_citations` is true if the list of citations belongs to this part alone, and may grow.
+    """
 
     start: PartStart | CallStart
     part: Any
     pieces: list[str] = []
-    runs: int = 0
-    cited: bool = False
-    whole: bool = False
+    joined_blocks: int = 0
+    has_own_citations: bool = False
+    ended: bool = False
 
     def build(self) -> Part:
-        words = "".join(self.pieces)
+        """Return the part so far."""
+        text = "".join(self.pieces)
         if type(self.start) is CallStart:
-            if self.whole:
+            if self.ended:
                 return self.part  # type: ignore[no-any-return]
             call_id, name, index = self.start.id, self.start.name, self.start.index
-            fields: Any = {"raw": words, "error": str(Reason.NEVER_ENDED), "custom": self.start.custom}
+            fields: Any = {"raw": text, "error": str(Reason.NEVER_ENDED), "custom": self.start.custom}
             return ToolCall(call_id, name, {}, index, complete=False, **fields)
         part: Any = self.part
-        if words and type(part) in WORDS:
-            part = replace(part, text=part.text + words)
-        return replace(part, citations=list(part.citations)) if self.cited else part  # type: ignore[no-any-return]
+        if text and type(part) in TEXT_DELTAS:
+            part = replace(part, text=part.text + text)
+        return replace(part, citations=list(part.citations)) if self.has_own_citations else part  # type: ignore[no-any-return]
 
 
-def cite(building: Any, citation: Citation) -> None:
-    """Add to the text that is said where it comes from; `cited` says that the list is its own."""
-    if not building.cited:
-        building.part = replace(building.part, citations=list(building.part.citations or ()))
-        building.cited = True
-    building.part.citations.append(citation)
+def add_citation(partial: Any, citation: Citation) -> None:
+    """Add a citation to the text of a partial part. The list is copied first, unless the part owns it already."""
+    if not partial.has_own_citations:
+        partial.part = replace(partial.part, citations=list(partial.part.citations or ()))
+        partial.has_own_citations = True
+    partial.part.citations.append(citation)
 
 
 class Accumulator:
-    """Takes events as they arrive; `response` is what they add up to so far."""
+    """Accumulates the events of a stream as they arrive; `response` is the response so far."""
 
     __slots__ = ("_choices", "_error", "_parts", "_shell", "_usage")
 
     def __init__(self) -> None:
-        self._shell: Response | None = None
+        self._shell: Response | None = None  # the response without its choices
         self._usage: Usage | None = None
-        self._parts: dict[int, _Building] = {}
+        self._parts: dict[int, _PartialPart] = {}
         self._choices: dict[int, Choice] = {}
         self._error = False
 
     def feed(self, event: Event) -> None:
-        """Take one event; an event of a part that never began is ignored."""
+        """Add one event. An event of a part that never began is ignored."""
         match event:
             case TextDelta() | RefusalDelta() | ThinkingDelta():
-                self._say(event.key, event.text)
+                self._add_text(event.key, event.text)
             case CallDelta():
-                self._say(event.key, event.fragment)
+                self._add_text(event.key, event.fragment)
             case PartStart() | CallStart():
-                self._parts[event.key] = _Building(event, getattr(event, "part", None))
+                self._parts[event.key] = _PartialPart(event, getattr(event, "part", None))
             case PartEnd() | CallEnd():
                 self._end(event)
             case SignatureDelta() | CitationDelta():
-                self._note(event)
+                self._add_detail(event)
             case UsageDelta():
                 self._usage = event.usage
             case MessageStart() | MessageDelta():
@@ -114,54 +121,54 @@ class Accumulator:
             case ErrorEnd():
                 self._error = True
 
-    def _note(self, event: SignatureDelta | CitationDelta) -> None:
-        """Take what is known of a part before its end."""
-        building = self._parts.get(event.key)
-        if building is None:
+    def _add_detail(self, event: SignatureDelta | CitationDelta) -> None:
+        """Add a signature or a citation to its part, before the part ends."""
+        partial = self._parts.get(event.key)
+        if partial is None:
             return
-        part = building.part
+        part = partial.part
         if type(event) is SignatureDelta and type(part) is Thinking:
-            building.part = replace(part, signature=event.signature)
+            partial.part = replace(part, signature=event.signature)
         elif type(event) is CitationDelta and type(part) is Text:
-            cite(building, event.citation)
+            add_citation(partial, event.citation)
 
-    def _say(self, key: int, words: str) -> None:
-        building = self._parts.get(key)
-        if building is None:
+    def _add_text(self, key: int, text: str) -> None:
+        partial = self._parts.get(key)
+        if partial is None:
             return
-        pieces = building.pieces
-        pieces.append(words)
-        if len(pieces) - building.runs > _RUN:  # a word by itself takes ten times its letters
-            pieces[building.runs :] = ["".join(pieces[building.runs :])]
-            building.runs += 1
+        pieces = partial.pieces
+        pieces.append(text)
+        if len(pieces) - partial.joined_blocks > _BLOCK:  # a short string takes ten times the memory of its text
+            pieces[partial.joined_blocks :] = ["".join(pieces[partial.joined_blocks :])]
+            partial.joined_blocks += 1
 
     def _end(self, event: PartEnd | CallEnd) -> None:
-        """End a part; a call ends as a call, and nothing else does."""
-        building = self._parts.get(event.key)
+        """End a part. An end is ignored unless the start, the end and the part are all of a call, or none is."""
+        partial = self._parts.get(event.key)
         part = event.call if isinstance(event, CallEnd) else event.part
-        kinds = {type(event) is CallEnd, type(part) is ToolCall}
-        if building is not None and kinds == {type(building.start) is CallStart}:
-            building.part, building.whole, building.cited = part, True, False
+        are_calls = {type(event) is CallEnd, type(part) is ToolCall}
+        if partial is not None and are_calls == {type(partial.start) is CallStart}:
+            partial.part, partial.ended, partial.has_own_citations = part, True, False
 
     @property
     def usage(self) -> Usage | None:
-        """The counts that were reported so far."""
+        """The token counts that were reported so far."""
         return self._usage if self._usage is not None or self._shell is None else self._shell.usage
 
     @property
     def response(self) -> Response:
-        """The response that the events so far add up to."""
+        """The response so far."""
         shell = self._shell or Response()
-        told: dict[int, list[Part]] = {place: [] for place in self._choices}
-        for building in self._parts.values():
-            told.setdefault(building.start.choice, []).append(building.build())
-        if not told and shell.choices:
-            told = {place: [] for place in range(len(shell.choices))}
-        choices = [self._choice(place, told[place]) for place in sorted(told, key=rank)]
+        parts_of: dict[int, list[Part]] = {index: [] for index in self._choices}
+        for partial in self._parts.values():
+            parts_of.setdefault(partial.start.choice, []).append(partial.build())
+        if not parts_of and shell.choices:
+            parts_of = {index: [] for index in range(len(shell.choices))}
+        choices = [self._choice(index, parts_of[index]) for index in sorted(parts_of, key=rank)]
         return replace(shell, choices=choices, usage=self.usage)
 
-    def _choice(self, place: int, parts: list[Part]) -> Choice:
-        shell = self._choices.get(place)
+    def _choice(self, index: int, parts: list[Part]) -> Choice:
+        shell = self._choices.get(index)
         if shell is None:
             reason: Any = "error" if self._error else "incomplete"
             return Choice(Message("assistant", parts), reason)
@@ -174,7 +181,12 @@ class Accumulator:
 
 
 def accumulate(events: Iterable[Event]) -> Response:
-    """Give the response that the events of a stream add up to; it never raises."""
+    """Return the response that the events of a stream add up to. It never raises.
+
+    >>> from toolwire import Message, Response, accumulate, events_of
+    >>> accumulate(events_of(Response.of(Message("assistant", "Hi"), "stop"))).content
+    'Hi'
+    """
     accumulator = Accumulator()
     for event in events:
         accumulator.feed(event)
@@ -182,32 +194,37 @@ def accumulate(events: Iterable[Event]) -> Response:
 
 
 def events_of(response: Response) -> Iterator[Event]:
-    """Give a whole response as the events of a stream, each part in one piece."""
+    """Yield the events of a stream that carries `response`, each part in one piece.
+
+    >>> from toolwire import Message, Response, events_of
+    >>> [type(event).__name__ for event in events_of(Response.of(Message("assistant", "Hi"), "stop"))]
+    ['MessageStart', 'PartStart', 'TextDelta', 'PartEnd', 'ChoiceEnd', 'MessageEnd']
+    """
     yield MessageStart(replace(response, choices=[]))
     key = 0
-    for place, choice in enumerate(response.choices):
+    for index, choice in enumerate(response.choices):
         for part in choice.message.parts:
-            yield from tell(key, part, place)
+            yield from part_events(key, part, index)
             key += 1
     if response.usage is not None:
         yield UsageDelta(response.usage)
-    for place, choice in enumerate(response.choices):
+    for index, choice in enumerate(response.choices):
         content: Any = "" if type(choice.message.content) is str else []
-        yield ChoiceEnd(place, replace(choice, message=replace(choice.message, content=content)))
+        yield ChoiceEnd(index, replace(choice, message=replace(choice.message, content=content)))
     yield MessageEnd()
 
 
-def tell(key: int, part: Part, place: int) -> Iterator[Event]:
-    """Tell a whole part, in one piece."""
+def part_events(key: int, part: Part, choice: int) -> Iterator[Event]:
+    """Yield the events of a whole part in one piece. `key` is its key, `choice` the index of its choice."""
     if type(part) is ToolCall:
-        yield CallStart(key, part.id, part.name, part.index, part.custom, place, opaque=part.opaque)
+        yield CallStart(key, part.id, part.name, part.index, part.custom, choice, opaque=part.opaque)
         if part.raw:
             yield CallDelta(key, part.raw)
         yield CallEnd(key, part)
         return
-    delta = WORDS.get(type(part))
+    delta = TEXT_DELTAS.get(type(part))
     shell: Any = part if delta is None else replace(part, text="")
-    yield PartStart(key, shell, place)
+    yield PartStart(key, shell, choice)
     if delta is not None and part.text:  # type: ignore[union-attr]
         yield delta(key, part.text)  # type: ignore[union-attr]
     yield PartEnd(key, shell)

@@ -1,46 +1,46 @@
-"""Objects that arrive in pieces, and are joined once."""
+"""JSON objects that arrive in pieces: which fields changed, and how the pieces are merged."""
 
 from typing import Any
 
 
 class _Pieces(list[str]):
-    """The pieces of a text, which are no list that came as one."""
+    """The pieces of a text. Its own type distinguishes it from a list that arrived as a list."""
 
 
-def news_of(before: dict[str, Any], body: dict[str, Any]) -> dict[str, Any]:
-    """Give what is said otherwise than before."""
-    return {key: body[key] for key in body if key not in before or before[key] != body[key]}
+def changed_fields(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of `new` whose values differ from those in `old`."""
+    return {key: new[key] for key in new if key not in old or old[key] != new[key]}
 
 
-def join_pieces(whole: dict[str, Any], news: dict[str, Any]) -> None:
-    """Add the pieces of a step to their whole: lists and objects grow, else the latest counts."""
-    for key, value in news.items():
-        before = whole.get(key)
-        if type(before) is list and type(value) is list:
-            before += value
-        elif type(before) is dict and type(value) is dict:
-            join_pieces(before, value)
+def merge_fields(merged: dict[str, Any], update: dict[str, Any]) -> None:
+    """Merge the fields of `update` into `merged`. Lists and objects grow. Any other value but null replaces."""
+    for key, value in update.items():
+        old = merged.get(key)
+        if type(old) is list and type(value) is list:
+            old += value
+        elif type(old) is dict and type(value) is dict:
+            merge_fields(old, value)
         elif type(value) is list:
-            whole[key] = value.copy()
+            merged[key] = value.copy()
         elif type(value) is dict:
-            whole[key] = {}
-            join_pieces(whole[key], value)
-        elif value is not None or key not in whole:
-            whole[key] = value
+            merged[key] = {}
+            merge_fields(merged[key], value)
+        elif value is not None or key not in merged:
+            merged[key] = value
 
 
-def add_texts(whole: dict[str, Any], piece: dict[str, Any], texts: frozenset[str]) -> None:
-    """Add a piece to its whole; the pieces of these texts are put in a list, to be joined once."""
+def collect_texts(merged: dict[str, Any], piece: dict[str, Any], texts: frozenset[str]) -> None:
+    """Add the fields of `piece` to `merged`. Of the fields named in `texts`, the pieces are collected in a list."""
     for key, value in piece.items():
         if key in texts and type(value) is str:
-            if type(whole.get(key)) is not _Pieces:
-                whole[key] = _Pieces()
-            whole[key].append(value)
-        elif value is not None or key not in whole:
-            whole[key] = value
+            if type(merged.get(key)) is not _Pieces:
+                merged[key] = _Pieces()
+            merged[key].append(value)
+        elif value is not None or key not in merged:
+            merged[key] = value
 
 
-def join_texts(whole: dict[str, Any], texts: frozenset[str]) -> dict[str, Any]:
-    """Join the pieces of these texts."""
-    joined = {key: "".join(whole[key]) for key in texts if type(whole.get(key)) is _Pieces}
-    return {key: joined.get(key, value) for key, value in whole.items()}
+def join_texts(merged: dict[str, Any], texts: frozenset[str]) -> dict[str, Any]:
+    """Return `merged` with the collected pieces of the fields named in `texts` joined."""
+    joined = {key: "".join(merged[key]) for key in texts if type(merged.get(key)) is _Pieces}
+    return {key: joined.get(key, value) for key, value in merged.items()}

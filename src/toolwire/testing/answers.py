@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from toolwire.dialects import dialect
-from toolwire.encoding.finish import asks
+from toolwire.encoding.finish import has_complete_calls
 from toolwire.testing.rules import WireRequest
 from toolwire.testing.rules_anthropic import prefix_of
 from toolwire.testing.sealing import count_tokens, make_id, seal, token
@@ -103,7 +103,7 @@ class _Collected:
     def _choices(self) -> Iterator[Choice]:
         has_answer = self.finish is not None or self.envelope is not None or not any(map(_replaces, self.cues))
         for index, parts in enumerate(self.parts or ([[]] if has_answer else [])):
-            default_reason: Any = "tool_calls" if asks(parts) else "stop"
+            default_reason: Any = "tool_calls" if has_complete_calls(parts) else "stop"
             end = self.ends[index] if index < len(self.ends) else Choice(Message("assistant", []))
             reason = end.finish_reason or default_reason
             if self.finish is not None and index == 0:

@@ -13,8 +13,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from toolwire.dialects import dialect
-from toolwire.encoding.finish import asks
-from toolwire.streams.accumulation import tell as tell_part
+from toolwire.encoding.finish import has_complete_calls
+from toolwire.streams.accumulation import part_events as tell_part
 from toolwire.testing.answers import PartCue, Script
 from toolwire.testing.steps import Cut, Fail, Pace, Raw, Wait
 from toolwire.testing.wires import JSON, WIRES
@@ -194,7 +194,7 @@ class _StreamWriter:
         if times:
             yield from self._encode([OpaqueDelta(None, opaque=Opaque(self.name, dict(times)))])
         for index, choice in enumerate(response.choices):
-            content: Any = [] if asks(choice.message.parts) else ""
+            content: Any = [] if has_complete_calls(choice.message.parts) else ""
             message = replace(choice.message, content=content)
             yield from self._encode([ChoiceEnd(index, replace(choice, message=message))])
         yield from self._encode([MessageEnd()])

@@ -29,6 +29,13 @@ class Scenario:
     `by="request"` plays the turns in the order of the requests. `by="round"` plays the turn that the history has
     reached, so that several concurrent conversations follow the same script. `repeat` starts again after the last turn;
     `complete=False` allows turns to be left over.
+
+    >>> from toolwire import Client
+    >>> from toolwire.testing import Scenario, simulate
+    >>> with simulate(Scenario(["Yes.", "No."], repeat=True)) as model:
+    ...     with Client("openai", "gpt-6-sol", base_url=model.url, api_key="any") as client:
+    ...         [client.run("Is it so?").content for _ in range(3)]
+    ['Yes.', 'No.', 'Yes.']
     """
 
     def __init__(

@@ -158,5 +158,14 @@ def simulate(
     - `allow` names request fields that the vendor does not have but compatible servers do, such as `reasoning`.
     - `clock` returns the time of an Ollama answer, in seconds of the epoch. Without it the times are the same in every
       run.
+
+    - `port` is the port of the server; 0 is any free port.
+
+    >>> from toolwire import generate
+    >>> from toolwire.testing import simulate
+    >>> with simulate(["Hello."]) as model:
+    ...     done = generate("Hi.", "anthropic", "claude-sonnet-5-5", base_url=model.url, api_key="any")
+    ...     print(done.content, model.requests[0].path)
+    Hello. /v1/messages
     """
     return SimulatedModel(scenario, api_key=api_key, models=models, strict=strict, allow=allow, port=port, clock=clock)

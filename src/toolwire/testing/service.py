@@ -26,7 +26,7 @@ from toolwire.testing.scenario import NoTurnLeft, Scenario, rounds_of
 from toolwire.testing.sealing import make_id
 from toolwire.testing.steps import Fail, Turn, unmet
 from toolwire.testing.wires import JSON, VERSION, WIRES, check_key, judge, token_count
-from toolwire.translation.paths import RouteMatch, read_path, stream_quirks, wants_stream
+from toolwire.translation.paths import RouteMatch, match_route, stream_quirks, wants_stream
 from toolwire.types import Error, Loss, Opaque, Request
 from toolwire.wire.bodies import read_body
 
@@ -135,7 +135,7 @@ class Service:
 
     async def _answer(self, received: Received) -> Reply:
         method, path = received.method, received.path
-        endpoint = read_path(path, received.headers)
+        endpoint = match_route(path, received.headers)
         is_unknown = (
             endpoint is not None and endpoint.action == "model" and method == "POST" != endpoint.method
         )  # a method that no wire has

@@ -34,6 +34,13 @@ class Cut(Struct, frozen=True):
     """Close the connection: here, or after so many events of the stream or bytes of the body.
 
     A cut before the first part sends no answer at all. `reset` closes the connection as a crash does.
+
+    >>> from toolwire import generate
+    >>> from toolwire.testing import Cut, simulate
+    >>> with simulate([["Half of an ans", Cut()]]) as model:
+    ...     done = generate("Hi.", "openai", "gpt-6-sol", stream=True, base_url=model.url, api_key="any")
+    >>> done.ending
+    'error'
     """
 
     events: int | None = None
@@ -52,7 +59,17 @@ class Raw(Struct, frozen=True):
 
 @readable
 class Fail(Struct, frozen=True):
-    """Answer with an error, or with the error of a status; after the first part, end the stream with it."""
+    """Answer with an error, or with the error of a status; after the first part, end the stream with it.
+
+    >>> from toolwire import ProviderError, generate
+    >>> from toolwire.testing import Fail, simulate
+    >>> with simulate([[Fail(400)]]) as model:
+    ...     try:
+    ...         generate("Hi.", "openai", "gpt-6-sol", base_url=model.url, api_key="any")
+    ...     except ProviderError as error:
+    ...         print(error.retryable)
+    False
+    """
 
     error: Error
     retry_after: float | None = None
@@ -74,7 +91,15 @@ class Fail(Struct, frozen=True):
 
 
 class Finish(Struct, frozen=True):
-    """Set the finish reason, instead of the one that follows from the parts."""
+    """Set the finish reason, instead of the one that follows from the parts.
+
+    >>> from toolwire import Client
+    >>> from toolwire.testing import Finish, simulate
+    >>> with simulate([["Half of an", Finish("length")]]) as model:
+    ...     with Client("openai", "gpt-6-sol", base_url=model.url, api_key="any") as client:
+    ...         client.chat("Hi.").finish_reason
+    'length'
+    """
 
     reason: FinishReason
     stop_sequence: str | None = None
@@ -89,6 +114,12 @@ class Expect(Struct, frozen=True, kw_only=True):
     - `results` holds a text for each tool whose result the request must contain.
     - `messages` is the number of messages.
     - `where` returns a true value, or raises.
+
+    >>> from toolwire import generate
+    >>> from toolwire.testing import Expect, simulate
+    >>> with simulate([[Expect(last="weather"), "Sunny."]]) as model:
+    ...     generate("How is the weather?", "openai", "gpt-6-sol", base_url=model.url, api_key="any").content
+    'Sunny.'
     """
 
     last: str | None = None

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from toolwire.errors import UnreadableCalls
 from toolwire.types import Context, Tool, ToolCall
-from toolwire.wire.arguments import format_arguments, kind_of, parse_arguments
+from toolwire.wire.arguments import format_arguments, parse_arguments, type_name
 
 _ErrorCode = Literal[
     "invalid_json",
@@ -184,7 +184,7 @@ def _read_arguments(value: Any) -> tuple[dict[str, Any], str | None, str | None]
     if type(value) is dict:
         return value, None, None
     if type(value) is not str:
-        return {}, None, f"arguments must be an object or the JSON text of one, not {kind_of(value)}"
+        return {}, None, f"arguments must be an object or the JSON text of one, not {type_name(value)}"
     arguments, problem = parse_arguments(value)
     if problem is None and value.strip() == "null":
         problem = "an object was expected, not null"
@@ -213,10 +213,10 @@ def read_object(fields: Mapping[str, Any], text: str, builder: CallBuilder, *key
     """Build a call from a JSON object. Its arguments are under one of `keys`, or missing."""
     name, call_id = fields.get("name"), fields.get("id")
     if type(name) is not str or not name:
-        problem = "has no name" if name in (None, "") else f"must have a text as its name, not {kind_of(name)}"
+        problem = "has no name" if name in (None, "") else f"must have a text as its name, not {type_name(name)}"
         return builder.make_error("missing_tool_name", f"the call {problem}; {SHAPE}", text)
     if call_id is not None and type(call_id) is not str:
-        reason = f"id must be a text, not {kind_of(call_id)}"
+        reason = f"id must be a text, not {type_name(call_id)}"
         return builder.make_error("unrecognised_tool_call", reason, text, name)
     key = next((key for key in keys if key in fields), None)
     if key is None and (reason := misplaced_arguments(fields, keys, ("name", "id", "type"))):

@@ -41,10 +41,16 @@ class Guess(Struct, frozen=True):
 def detect(
     text: str | None = None, *, model: str | None = None, template: Any = None, tools: Iterable[Any] | None = None
 ) -> Guess:
-    """Return the formats that fit a model's name, a chat template, or a text.
+    """Return the formats that fit the name `model`, the chat template `template`, or `text`.
 
     `template` may be the content of a `tokenizer_config.json`. `tools` are the tools that were offered with the text.
     Raises `MissingFields` if neither a text nor a model nor a template is passed.
+
+    >>> from toolwire import text
+    >>> text.detect(model="Qwen/Qwen3-Coder-30B-A3B-Instruct").names
+    ('qwen3-coder',)
+    >>> text.detect('[TOOL_CALLS]get_time[ARGS]{"zone": "UTC"}').format
+    <Format mistral>
     """
     if template is not None:
         return _by_template(template)

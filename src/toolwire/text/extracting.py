@@ -44,13 +44,18 @@ def extract(
     limit: int = MAX_CALLS,
     given: Iterable[str] = (),
 ) -> Parsed:
-    """Return the calls of an answer. The result's `protocol` is how they were read, so it shows a fallback to text.
+    """Return the calls of `response`. The result's `protocol` is how they were read, so it shows a fallback to text.
 
     - `capabilities`: a mapping, or an object with the attribute `native_tool_calls`.
     - `tools`: a call of any other tool is an error.
     - `readers`: further forms of calls in text that are read (`text_tagged.READERS`).
     - `seed`: makes derived call ids differ between answers. `limit`: the most calls that an answer may have.
     - `given`: the input texts of the model. A block that repeats one of them is a quotation and not a call.
+
+    >>> from toolwire import Message, ToolCall, tool_calls
+    >>> found = tool_calls.extract(Message("assistant", [ToolCall("call_1", "ping", {})]))
+    >>> [call.name for call in found.calls]
+    ['ping']
     """
     message, key, cut = _message_of(response)
     if message.role != "assistant":
@@ -68,9 +73,13 @@ def extract(
 
 
 def extract_or_raise(response: Any, capabilities: Any = None, **settings: Any) -> list[ToolCall]:
-    """Return the calls of an answer. The settings are those of `extract`.
+    """Return the calls of `response`. `capabilities` and `settings` are those of `extract`.
 
     Raises `UnreadableCalls` if a call cannot run; the exception also holds the calls that can.
+
+    >>> from toolwire import Message, ToolCall, tool_calls
+    >>> [call.name for call in tool_calls.extract_or_raise(Message("assistant", [ToolCall("call_1", "ping", {})]))]
+    ['ping']
     """
     return extract(response, capabilities, **settings).or_raise()
 

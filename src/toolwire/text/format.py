@@ -14,7 +14,14 @@ from toolwire.types import Context, Request, Response, Tool, ToolCall, ToolResul
 
 
 class Format:
-    """A text format, which decodes and encodes tool calls. `row` holds its rules."""
+    """A text format, which decodes and encodes tool calls. `row` holds its rules.
+
+    >>> from toolwire import text
+    >>> hermes = text.format("hermes")
+    >>> call = hermes.encode_call({"name": "get_time", "arguments": {"zone": "UTC"}}).text
+    >>> hermes.decode(call, ["get_time"]).tool_calls[0].arguments
+    {'zone': 'UTC'}
+    """
 
     def __init__(self, row: Row) -> None:
         self.row: Row = row

@@ -14,7 +14,12 @@ _OBJECT = re.compile(r'^\s*\{\s*"(?:name|function)"\s*:\s*"[^"]+"\s*,\s*"(?:argu
 
 
 def look_of_call(text: str) -> str | None:
-    """Return the part of `text` that looks like the beginning of a call, or None."""
+    """Return the part of `text` that looks like the beginning of a call, or None.
+
+    >>> from toolwire import text_tagged
+    >>> text_tagged.look_of_call("It is sunny.") is None
+    True
+    """
     match = _LOOKS.search(text)
     if match is not None:
         return match[1].strip()

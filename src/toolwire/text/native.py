@@ -14,7 +14,7 @@ import msgspec
 from toolwire.errors import InvalidField
 from toolwire.text.calls import MAX_CALLS, CallBuilder, CallError, Parsed, make_offer, read_object
 from toolwire.types import Message, Response, ToolCall
-from toolwire.wire.arguments import kind_of
+from toolwire.wire.arguments import type_name
 
 _NO_CALLS = frozenset({"text", "thinking", "redacted_thinking"})
 _EXPECTED = "a call has a function with a name and arguments, or is a tool_use with a name and an input"
@@ -59,7 +59,7 @@ def _entries_of(value: Any) -> tuple[Sequence[Any], str]:
             return [value], ""
         case list() | tuple():
             return value, ""
-    raise InvalidField("calls", f"must be a message or a list of calls, not {kind_of(value)}")
+    raise InvalidField("calls", f"must be a message or a list of calls, not {type_name(value)}")
 
 
 def _entries_of_message(message: Mapping[str, Any]) -> tuple[list[Any], str]:
@@ -113,4 +113,4 @@ def _as_json(entry: Any) -> str:
     try:
         return msgspec.json.encode(entry).decode()
     except (TypeError, ValueError, OverflowError, RecursionError):
-        return f"({kind_of(entry)} that is not JSON)"
+        return f"({type_name(entry)} that is not JSON)"

@@ -60,7 +60,12 @@ def _spellings_of(block: str) -> Iterator[str]:
 
 
 def texts_given(request: Request) -> Iterator[str]:
-    """Yield the texts of a request that the model did not write."""
+    """Yield the texts of `request` that the model did not write.
+
+    >>> from toolwire import Context, Message, Request, text_tagged
+    >>> list(text_tagged.texts_given(Request(model="m", context=Context("Be brief.", [Message("Hi.")]))))
+    ['Be brief.', 'Hi.']
+    """
     system = request.system
     yield from [system] if isinstance(system, str) else _texts_of(system or ())
     for message in request.messages:

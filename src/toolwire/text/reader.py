@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from toolwire.streams.accumulation import tell
+from toolwire.streams.accumulation import part_events
 from toolwire.text.block_items import BlockItem, ReadState, section_begins, section_ends
 from toolwire.text.calls import CallBuilder, CallError, Offer
 from toolwire.text.cursor import Cursor, MarkSearch, ReadSteps
@@ -109,7 +109,7 @@ class TextStream:
             match item:
                 case ToolCall():
                     self._end_part()
-                    self._events += tell(self._part_count, item, 0)
+                    self._events += part_events(self._part_count, item, 0)
                     self._part_count += 1
                     self._call_count += item.complete
                     self._is_plain_text = False

@@ -148,7 +148,12 @@ def _names() -> dict[str, str]:
 
 
 def names() -> tuple[str, ...]:
-    """Return the names of all formats."""
+    """Return the names of all formats.
+
+    >>> from toolwire import text
+    >>> "hermes" in text.names()
+    True
+    """
     return tuple(rows())
 
 

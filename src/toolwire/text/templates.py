@@ -7,6 +7,6 @@ from toolwire.text.format import Format, format
 
 
 def from_response_template(template: Mapping[str, Any]) -> Format:
-    """Return the format that a `response_template` describes."""
+    """Return the format that `template`, a `response_template` of a model, describes."""
     row = {"name": "response-template", "shape": "template", "source": "the model's response_template", "as_of": ""}
     return format({**row, "template": dict(template)})

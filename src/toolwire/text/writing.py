@@ -46,7 +46,13 @@ _CALL_INTRO = "To call one, write this, with its name and its arguments, and not
 
 
 class Written(Struct, frozen=True):
-    """An encoded text, and what it does not express."""
+    """An encoded text, and what it does not express.
+
+    >>> from toolwire import ToolCall, text
+    >>> written = text.format("hermes").encode_call(ToolCall("call_1", "ping", {}))
+    >>> "ping" in written.text, [loss.concept for loss in written.losses]
+    (True, ['call_id'])
+    """
 
     text: str
     losses: tuple[Loss, ...] = ()

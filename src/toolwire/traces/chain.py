@@ -68,7 +68,13 @@ class Problem(Struct, frozen=True):
 
 
 class Verification(Struct, frozen=True):
-    """The result of a verification: the first problems, the number of all problems and rows, and the rows' anchor."""
+    """The result of a verification: the first problems, the number of all problems and rows, and the rows' anchor.
+
+    >>> from toolwire import traces
+    >>> verification = traces.verify([])
+    >>> (verification.count, verification.problems)
+    (0, ())
+    """
 
     problems: tuple[Problem, ...]
     count: int
@@ -95,9 +101,13 @@ def write_anchor(position: int, ledger: str) -> str:
 
 
 def verify(rows: Iterable[Row], anchor: str | None = None, key: bytes | str | None = None) -> Verification:
-    """Verify a chain of rows: find rows that were changed, removed, inserted or moved since they were written.
+    """Verify the chain of `rows`: find rows that were changed, removed, inserted or moved since they were written.
 
     With an `anchor`, also find rows that were cut off at the end. `key` is the key that the store was opened with.
+
+    >>> from toolwire import traces
+    >>> traces.verify([]).count
+    0
     """
     check = ChainCheck(key, anchor)
     for row in rows:

@@ -21,7 +21,23 @@ _encode = json.JSONEncoder(separators=(",", ":"), default=repr).encode
 
 
 def export(store: "Store", file: IO[str], **filters: "Unpack[Filters]") -> int:
-    """Write the rows of `store` that match `filters` to a text file. Return how many rows were written."""
+    """Write the rows of `store` that match `filters` to the text file `file`. Return how many rows were written.
+
+    >>> import io, tempfile
+    >>> from toolwire import Trace, traces
+    >>> call = {
+    ...     "tool_name": "look",
+    ...     "arguments": {},
+    ...     "result": "ok",
+    ...     "result_type": "ok",
+    ...     "duration_ms": 1,
+    ...     "iteration": 0,
+    ... }
+    >>> with traces.open(f"sqlite:///{tempfile.mkdtemp()}/traces.db") as store:
+    ...     ticket = store.record(Trace.new(call))
+    ...     print(store.flush(), traces.export(store, io.StringIO()))
+    True 1
+    """
     number = 0
     for row in store.rows(**filters):
         file.write(_encode({name: value for name, value in row.items() if value is not None}) + "\n")
@@ -30,7 +46,12 @@ def export(store: "Store", file: IO[str], **filters: "Unpack[Filters]") -> int:
 
 
 def rows_of(lines: Iterable[str | bytes]) -> Iterator[Mapping[str, Any]]:
-    """Parse exported `lines` and yield their rows."""
+    """Parse exported `lines` and yield their rows. Raise InvalidBody for a line that is not a JSON object.
+
+    >>> from toolwire import traces
+    >>> list(traces.rows_of(['{"id": "t-1"}']))
+    [{'id': 't-1'}]
+    """
     for number, line in enumerate(lines, 1):
         try:
             row = json.loads(line)
@@ -42,5 +63,14 @@ def rows_of(lines: Iterable[str | bytes]) -> Iterator[Mapping[str, Any]]:
 
 
 def import_(store: "Store", file: Iterable[str | bytes], anchor: str | None = None) -> Verification:
-    """Write an exported chain into an empty store. A chain that does not verify is rejected as a whole."""
+    """Write the exported chain of `file` into the empty `store`. A chain that does not verify is rejected as a whole.
+
+    With an `anchor`, the end of the chain is verified too.
+
+    >>> import io, tempfile
+    >>> from toolwire import traces
+    >>> with traces.open(f"sqlite:///{tempfile.mkdtemp()}/traces.db") as store:
+    ...     traces.import_(store, io.StringIO("")).count
+    0
+    """
     return store.load(rows_of(file), anchor)

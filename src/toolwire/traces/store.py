@@ -34,7 +34,17 @@ _FORKED: list[Any] = []
 
 
 class Store:
-    """A store of traces in one table of a database. `traces.open` returns it."""
+    """A store of traces in one table of a database. `traces.open` returns it.
+
+    >>> import tempfile
+    >>> from toolwire import Trace, traces
+    >>> with traces.open(f"sqlite:///{tempfile.mkdtemp()}/traces.db") as store:
+    ...     ticket = store.record(
+    ...         Trace.new(tool_name="look", arguments={}, result="ok", result_type="ok", duration_ms=1, iteration=0)
+    ...     )
+    ...     print(store.flush(), store.verify().count)
+    True 0
+    """
 
     def __init__(self, location: StoreLocation, writer: Writer, key: bytes | str | None) -> None:
         self._location = location
@@ -173,11 +183,30 @@ def open(  # noqa: A001, PLR0913 - the public name is `traces.open`; its options
 ) -> Store:
     """Open a store of traces.
 
-    `url` is sqlite:///traces.db or postgresql://user@host/database; `engine` is the host's own SQLAlchemy engine.
-    `namespace` is a schema on PostgreSQL, and a prefix of the table's name on SQLite. With a `key`, nobody without it
-    can compute a chain. `failing` decides what a failure of the store does: "stop" makes recording raise, "continue"
-    logs and counts the lost traces. `create` creates the table or migrates it. A commit has at most `batch` traces.
-    At most `queue` traces wait for their commit. Transient errors are retried for `patience` seconds.
+    - `url`: sqlite:///traces.db or postgresql://user@host/database. `engine`: your own SQLAlchemy engine instead.
+    - `namespace`: a schema on PostgreSQL, and a prefix of the table's name on SQLite.
+    - `key`: nobody without it can compute a chain.
+    - `failing`: "stop" makes recording raise when the store has failed, "continue" logs and counts the lost traces.
+    - `create`: create the table or migrate it.
+    - `batch`: the most traces of a commit. `queue`: the most traces that wait for their commit.
+    - `patience`: the seconds for which transient errors are retried.
+
+    Raise InvalidField for a wrong option, and StoreFailed if the database cannot be opened.
+
+    >>> import tempfile
+    >>> from toolwire import Trace, traces
+    >>> call = {
+    ...     "tool_name": "look",
+    ...     "arguments": {},
+    ...     "result": "ok",
+    ...     "result_type": "ok",
+    ...     "duration_ms": 1,
+    ...     "iteration": 0,
+    ... }
+    >>> with traces.open(f"sqlite:///{tempfile.mkdtemp()}/traces.db") as store:
+    ...     ticket = store.record(Trace.new(call))
+    ...     print(store.flush(), [trace.tool_name for trace in store.traces().rows])
+    True ['look']
     """
     digest = digester(key)
     if failing not in _POLICIES:

@@ -44,7 +44,13 @@ class _Metadata:
 
 
 class Trace(Struct, frozen=True, kw_only=True):
-    """The record of one tool call, whatever its ending."""
+    """The record of one tool call, whatever its ending.
+
+    >>> from toolwire import Trace
+    >>> call = {"tool_name": "look", "arguments": {}, "result": "ok", "result_type": "ok", "duration_ms": 1}
+    >>> [error.fields for error in Trace.check(call)]
+    [['iteration']]
+    """
 
     id: str = field(default_factory=lambda: uuid.uuid4().hex)
     tenant_id: str = ""
@@ -242,7 +248,8 @@ class Scope(Struct, frozen=True):
     def of(cls, given: Any, tenant_id: AnyId = None, conversation_id: AnyId = None, session: str | None = None) -> Self:
         """Return the scope for a client's `traces=`: a scope, or a store.
 
-        A conversation without an id gets a new one.
+        A conversation without an id gets a new one. Raise InvalidField if `given` is neither, or if an id looks like a
+        key.
         """
         if isinstance(given, cls):
             return given

@@ -1,1 +1,1 @@
-"""One dialect as another: whole bodies, streams, errors, and the codec of definitions, calls and results."""
+"""Translation of whole bodies, streams and errors between dialects, and the codec of tools, calls and results."""

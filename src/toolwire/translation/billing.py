@@ -1,9 +1,9 @@
-"""The line that Claude Code's own vendor bills by: it stays with that vendor.
+"""Remove the billing line of Claude Code from requests to other vendors than Anthropic.
 
 Rules of this file:
-- It is the first block of the system prompt, or its first line, and changes with each request: nothing after it is
-  found in the cache of another vendor (claude-code 2.1.197, 2026-11-22).
-- It is cut out of the bytes, so that a longer conversation still begins with the bytes of the shorter one.
+- The line is the first block of the system prompt, or its first line. It changes with each request, so no other
+  vendor's prompt cache would match anything that follows it (claude-code 2.1.197, 2026-11-22).
+- The line is cut out of the bytes, so that a longer conversation still begins with the bytes of the shorter one.
 """
 
 import re
@@ -15,61 +15,61 @@ from msgspec.structs import replace
 
 from toolwire.translation.translate import Body
 from toolwire.types import Loss
-from toolwire.wire.bodies import members_of, place_of
+from toolwire.wire.bodies import find_member, members_of
 
 _MARK = "x-anthropic-billing-header:"
 _BLOCK = re.compile(r"(?<=^system\.content\[)\d+(?=\])|(?<=^system\[)\d+(?=\])")
-_LOST = Loss("system", "billing", "dropped", "it is for its own vendor, and would change what is cached", "formal")
+_LOSS = Loss("system", "billing", "dropped", "it is for its own vendor, and would change what is cached", "formal")
 _raws = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
 
-class Billed(msgspec.Struct, frozen=True):
-    """What was cut out: nothing, a line, or a block."""
+class BillingCut(msgspec.Struct, frozen=True):
+    """The number of lines and of blocks that were removed from a request."""
 
     lines: int = 0
     blocks: int = 0
 
-    def told(self, losses: Iterable[Loss]) -> tuple[Loss, ...]:
-        """Give losses as the client finds them in its own body, and what was cut out."""
+    def restore_paths(self, losses: Iterable[Loss]) -> tuple[Loss, ...]:
+        """Return losses with the paths of the client's own body, after a loss for the line that was removed."""
         if not self.lines:
             return tuple(losses)
-        return (_LOST, *(replace(loss, path=_BLOCK.sub(self._moved, loss.path)) for loss in losses))
+        return (_LOSS, *(replace(loss, path=_BLOCK.sub(self._restore_index, loss.path)) for loss in losses))
 
-    def _moved(self, found: "re.Match[str]") -> str:
-        return str(int(found[0]) + self.blocks)
+    def _restore_index(self, match: "re.Match[str]") -> str:
+        return str(int(match[0]) + self.blocks)
 
 
-def without_billing(body: Body) -> tuple[Body, Billed]:
-    """Give a body of Messages without what its own vendor bills by."""
+def remove_billing_line(body: Body) -> tuple[Body, BillingCut]:
+    """Return a Messages body without its billing line."""
     if isinstance(body, dict):
-        left, billed = _cut(body.get("system"))
-        if not billed.lines:
-            return body, billed
-        return {name: left if name == "system" else value for name, value in body.items()}, billed
+        remaining, removed = _remove(body.get("system"))
+        if not removed.lines:
+            return body, removed
+        return {name: remaining if name == "system" else value for name, value in body.items()}, removed
     data = body.encode() if isinstance(body, str) else body
     if _MARK.encode() not in data:
-        return body, Billed()
+        return body, BillingCut()
     members = members_of(data)
-    left, billed = _cut_raw(bytes(members.get("system") or b"null"))
-    if not billed.lines:
-        return body, billed
-    start, end = place_of(data, "system", members)
-    return data[:start] + left + data[end:], billed
+    remaining, removed = _remove_raw(bytes(members.get("system") or b"null"))
+    if not removed.lines:
+        return body, removed
+    start, end = find_member(data, "system", members)
+    return data[:start] + remaining + data[end:], removed
 
 
-def _cut(system: Any) -> tuple[Any, Billed]:
+def _remove(system: Any) -> tuple[Any, BillingCut]:
     if isinstance(system, str) and system.startswith(_MARK):
-        return system.partition("\n")[2], Billed(1)
+        return system.partition("\n")[2], BillingCut(1)
     first: Any = system[0] if isinstance(system, list) and system else None
     text = first.get("text") if isinstance(first, dict) else None
     if not (isinstance(text, str) and text.startswith(_MARK)):
-        return system, Billed()
-    left = text.partition("\n")[2]
-    return ([{**first, "text": left}, *system[1:]], Billed(1)) if left else (system[1:], Billed(1, 1))
+        return system, BillingCut()
+    remaining = text.partition("\n")[2]
+    return ([{**first, "text": remaining}, *system[1:]], BillingCut(1)) if remaining else (system[1:], BillingCut(1, 1))
 
 
-def _cut_raw(system: bytes) -> tuple[bytes, Billed]:
-    left, billed = _cut(msgspec.json.decode(system))
-    if not billed.blocks:
-        return msgspec.json.encode(left), billed
-    return b"[" + b",".join(map(bytes, _raws(system)[1:])) + b"]", billed
+def _remove_raw(system: bytes) -> tuple[bytes, BillingCut]:
+    remaining, removed = _remove(msgspec.json.decode(system))
+    if not removed.blocks:
+        return msgspec.json.encode(remaining), removed
+    return b"[" + b",".join(map(bytes, _raws(system)[1:])) + b"]", removed

@@ -1,4 +1,4 @@
-"""What an exchange asks of a cache of translated requests.
+"""The protocols of a cache of translated requests, as an exchange uses it.
 
 Rules of this file:
 - Translation stores nothing between two calls. A caller that wants earlier translations to be reused passes a cache.
@@ -15,23 +15,23 @@ from toolwire.types import Encoded, Message, Request
 
 
 class ExchangeHooks(Protocol):
-    """What an exchange does with the messages of a request before it encodes them."""
+    """The operations of an exchange on the messages of a request. A cache applies them to new messages."""
 
     def prepare(self, messages: Sequence[Message]) -> Sequence[Message]:
-        """Return the messages as they are encoded: without split turns, and without thinking that was only shown."""
+        """Return the messages to encode: split turns are joined, and thinking that was only shown is removed."""
 
-    def memory_keys(self, messages: Sequence[Message], start: int, gist: bytes) -> tuple[str, ...]:
+    def memory_keys(self, messages: Sequence[Message], start: int, key_material: bytes) -> tuple[str, ...]:
         """Return the memory keys of the model's turns in `messages`.
 
-        The first message has the index `start`, and follows a message whose gist is `gist`.
+        The first message has the index `start`, and follows a message whose key_material is `key_material`.
         """
 
-    def gist(self, message: Message) -> bytes:
-        """Return what the memory key of a turn after `message` depends on."""
+    def key_material(self, message: Message) -> bytes:
+        """Return the part of the next turn's memory key that depends on `message`."""
 
 
 class CachedRequest(Protocol):
-    """A request that begins as a cached one. Only its new messages were decoded."""
+    """A request that extends a cached one. Only its new messages were decoded."""
 
     @property
     def stream_settings(self) -> dict[str, Any]:
@@ -43,21 +43,21 @@ class CachedRequest(Protocol):
 
     @property
     def end(self) -> tuple[int, bytes]:
-        """The number of messages, and the gist of the last one."""
+        """The number of messages, and the key_material of the last one."""
 
     @property
     def answer_request(self) -> Request:
-        """The parts of the request by which its answer is read: declared tools, the output, generated ids."""
+        """The parts of the request that are needed to read the answer: declared tools, the output, generated ids."""
 
     def encode(self) -> Encoded | None:
         """Return the encoded request, or None if it must be translated as a whole."""
 
 
 class CacheLookup(Protocol):
-    """One request that is looked up in a cache, and stored there."""
+    """The lookup of one request in a cache."""
 
     def find(self) -> CachedRequest | None:
-        """Return the request if the cache has a beginning of it."""
+        """Return the request if the cache has a request that it extends."""
 
     def store(self, body: dict[str, Any], request: Request, encoded: Encoded, quirks: Quirks) -> None:
         """Store the translated request, so that longer ones can be found by it."""
@@ -69,7 +69,7 @@ class TranslationCache(Protocol):
     def look_up(
         self, data: bytes, source: Dialect, target: Dialect, settings: bytes, hooks: ExchangeHooks
     ) -> CacheLookup | None:
-        """Begin to look up a request, or return None if the cache has no use for it.
+        """Return a lookup of a request, or None if the cache does not store such requests.
 
-        `data` is its body. `settings` is everything else on which its translation depends.
+        `data` is the body of the request. `settings` is everything else on which its translation depends.
         """

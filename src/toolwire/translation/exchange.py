@@ -1,8 +1,10 @@
-"""One request to a model and its answer, whether or not their wires differ; the way back knows the request.
+"""An exchange: one request to a model and its answer, translated between the client's wire and the target's.
+
+The answer is translated with knowledge of the request. So the client gets calls as it declared its tools.
 
 Rules of this file:
-- It is pure: who calls it sends what is encoded, and stores and finds the memory of earlier turns.
-- The request's half is in `exchange_request`, the answer's in `exchange_answer`.
+- It is pure. The caller sends the encoded request, and stores and looks up the memory of earlier turns.
+- `exchange_request` has the request's half, and `exchange_answer` has the answer's half.
 """
 
 from collections.abc import Iterable, Mapping
@@ -13,12 +15,12 @@ from toolwire.providers import Provider
 from toolwire.translation.caching import TranslationCache
 from toolwire.translation.exchange_answer import ExchangeAnswer, ExchangedStream
 from toolwire.translation.exchange_request import ExchangeRequest, Overlay, RequestSettings, Sides
-from toolwire.translation.translate import Body, refuse
+from toolwire.translation.translate import Body, raise_if_lossy
 from toolwire.types import Encoded, Error, ErrorReply, Event, Request, Usage
 
 
 class Exchange:
-    """A request as it goes to the target, and its answer as it goes back to the client."""
+    """A request as it is sent to the target, and its answer as the client gets it."""
 
     def __init__(self, request: ExchangeRequest, answer: ExchangeAnswer) -> None:
         self._request, self._answer = request, answer
@@ -30,7 +32,7 @@ class Exchange:
 
     @property
     def target(self) -> Dialect:
-        """The dialect that the target is asked in."""
+        """The dialect of the target."""
         return self._request.sides.target
 
     @property
@@ -45,17 +47,17 @@ class Exchange:
 
     @property
     def encoded(self) -> Encoded:
-        """The request as the target is sent it. Its losses are named by the paths of the client's body."""
+        """The encoded request for the target. Its losses have the paths of the client's body."""
         return self._request.encoded
 
     @property
     def memory_keys(self) -> list[str]:
-        """The keys under which values of earlier turns may be remembered."""
+        """The keys under which the caller may have stored values of earlier turns."""
         return self._request.memory_keys
 
     @property
     def memory_updates(self) -> list[tuple[str, bytes]]:
-        """The keys and values of this turn to be remembered for later turns."""
+        """The keys and values of this turn that the caller should store for later turns."""
         return self._answer.memory_updates
 
     @property
@@ -65,7 +67,7 @@ class Exchange:
 
     @property
     def choices(self) -> int:
-        """How many choices a whole answer has."""
+        """The number of choices of a whole answer."""
         return self._answer.choices
 
     @property
@@ -74,7 +76,7 @@ class Exchange:
         return self._answer.failed
 
     def use_memory(self, memory: Mapping[str, bytes]) -> None:
-        """Restore earlier turns from the values that were remembered under the memory keys."""
+        """Restore earlier turns from `memory`, the values that the caller has found under `memory_keys`."""
         self._request.use_memory(memory)
 
     def drop_refused_thinking(self, error: Error) -> bool:
@@ -82,19 +84,19 @@ class Exchange:
         return self._request.drop_refused_thinking(error)
 
     def response(self, body: Body) -> Encoded:
-        """Translate a whole answer for the client."""
+        """Translate the body of a whole answer for the client."""
         return self._answer.response(body)
 
-    def stream(self, after: ExchangedStream | None = None, begun: Iterable[Event] = ()) -> ExchangedStream:
+    def stream(self, after: ExchangedStream | None = None, earlier_events: Iterable[Event] = ()) -> ExchangedStream:
         """Return a translator of the answer's stream for the client.
 
-        It continues `after`, another provider's stream of this answer, whose decoder reads the events of both. `begun`
-        are the events of the parts so far.
+        With `after`, another provider's stream of this answer, it continues that stream with the same decoder and
+        encoder. `earlier_events` are the events of the answer so far.
         """
-        return self._answer.stream(after, begun)
+        return self._answer.stream(after, earlier_events)
 
     def error(self, status: int | None, body: Any, headers: Mapping[str, str] | None = None) -> ErrorReply:
-        """Translate an error for the client; as bytes, `body` may be any text."""
+        """Translate an error for the client. As bytes, `body` may be any text."""
         return self._answer.error(status, body, headers)
 
 
@@ -113,22 +115,37 @@ def exchange(  # noqa: PLR0913 - a keyword each
     response_id: str | None = None,
     now: float | None = None,
 ) -> Exchange:
-    """Take one request to another wire, and its answer back.
+    """Translate one request to another wire. The returned exchange then translates the answer for the client.
 
-    `target` is a dialect, or a provider, whose server's needs are then minded. `memory` is what was found of the
-    keys that an exchange asks for. `over` lays a dialect over the target's, knowing the request (`text.over`). `strict`
-    raises LossyTranslation. With a `translation_cache`, a longer request is translated from where an earlier one ended,
-    if its body is bytes. Without one, nothing is stored between two calls.
+    - `target`: a dialect, or a provider. The request is adapted to the provider's server and model.
+    - `path`: the path of the client's request. Gemini's path has the model, and whether to stream.
+    - `model`: the model to ask for, if not the one that the request names.
+    - `quirks`: deviations of the server from its dialect.
+    - `memory`: the values that were found under the `memory_keys` of an exchange.
+    - `over`: a function that lays another dialect over the target's, given the request (`text.over`).
+    - `strict`: raise LossyTranslation if the request loses meaning.
+    - `translation_cache`: reuse the translation of an earlier request that this one extends. Its body must be bytes.
+      Without a cache, nothing is stored between two calls.
+    - `response_id`: the id of the answer if the wires differ. Servers may use one id for several answers, and clients
+      merge answers with the same id.
+    - `now`: the time of the answer in seconds of the epoch, if the wires differ and the provider gives no time.
 
-    `response_id` is the id of the answer where the wires differ: another server may give one id to several answers, and
-    clients take answers of one id for one. `now` is its time, in seconds of the epoch, if the provider gives none. An
-    answer of the client's own wire keeps its id and its time.
+    Raise InvalidBody if the request cannot be read, and UnknownDialect if a dialect is unknown.
+
+    >>> from toolwire import translate
+    >>> body = {"model": "m", "messages": [{"role": "user", "content": "Hi"}]}
+    >>> exchange = translate.exchange(body, source="openai-chat", target="ollama")
+    >>> exchange.encoded.path
+    '/api/chat'
+    >>> answer = {"model": "m", "message": {"role": "assistant", "content": "Hello."}, "done": True}
+    >>> exchange.response(answer).body["choices"][0]["message"]["content"]
+    'Hello.'
     """
     provider = target if isinstance(target, Provider) else None
     sides = Sides(dialect(source), target.speaks() if isinstance(target, Provider) else dialect(target), provider, over)
     settings = RequestSettings(path=path, model=model, quirks=quirks or {})
     request = ExchangeRequest(body, sides, settings, memory or {}, translation_cache)
-    exchanged = Exchange(request, ExchangeAnswer(request, response_id=response_id, now=now))
+    new_exchange = Exchange(request, ExchangeAnswer(request, response_id=response_id, now=now))
     if strict:
-        refuse(exchanged.encoded.losses)
-    return exchanged
+        raise_if_lossy(new_exchange.encoded.losses)
+    return new_exchange

@@ -1,12 +1,12 @@
 """The answer of an exchange: read from the target's wire, and written for the client that made the request.
 
 Rules of this file:
-- The client gets an answer as it declared its tools, and in the form of stream that it asked for. Its calls are settled
-  first: what is remembered of them has the ids and the arguments that the client repeats.
-- What the client's wire cannot carry, and the provider needs again, becomes a memory update. Its key is made of what
-  the client will repeat: the ids of its calls, or its words where its wire has no ids. Only the provider that made a
-  value gets it back.
-- Thinking of another wire is shown to a client whose wire shows it, under a signature of ours.
+- The client gets calls as it declared its tools, and the form of stream that it asked for.
+- Calls are normalized before anything else, so that a stored turn has the ids and the arguments that the client will
+  send back.
+- Data that the provider needs again, and for which the client's wire has no place, becomes a memory update. Only the
+  provider that made it gets it back. The key is made of values that the client will send back (`turn_keys`).
+- Thinking of another wire is shown to a client whose wire has a place for it, under a signature of ours.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -16,16 +16,16 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from toolwire.encoding.finish import GAVE_UP, ending
+from toolwire.encoding.finish import PROVIDER_FAILED, ending_error
 from toolwire.streams import StreamDecoder, StreamEncoder
 from toolwire.streams.accumulation import Accumulator
-from toolwire.streams.settling import Settling
-from toolwire.translation.declared import Returning, returning
+from toolwire.streams.call_normalizer import CallNormalizer
 from toolwire.translation.exchange_request import ExchangeRequest, Sides
-from toolwire.translation.formed import Unwrapping, unwrapping
-from toolwire.translation.shown import ShownEvents, shown_response
+from toolwire.translation.foreign_thinking import ProviderDataFilter, strip_provider_data
+from toolwire.translation.tool_restoration import ToolRestorer, tool_restorer
 from toolwire.translation.translate import Body, read_error
-from toolwire.translation.turns import KeptTurn, as_told, is_bound, turn_key
+from toolwire.translation.turn_keys import StoredTurn, client_parts, has_provider_data, turn_key
+from toolwire.translation.unwrap_output import OutputUnwrapper, output_unwrapper
 from toolwire.types import (
     CallDelta,
     CallEnd,
@@ -60,12 +60,12 @@ _CALL_EVENTS = (CallStart, CallDelta, CallEnd)
 _TEXT_EVENTS = (PartStart, TextDelta, PartEnd)
 _FIRST_ERROR = 400
 _Head = TypeVar("_Head", bound=MessageStart | MessageDelta)
-_ReadEvent = Callable[[Event], Iterable[Event]]
+_EventReader = Callable[[Event], Iterable[Event]]
 _write = msgspec.json.Encoder().encode
 
 
 class ExchangeAnswer:
-    """The answer of an exchange. `response_id` and `now` are its id and its time, where its wire is another one."""
+    """The answer of an exchange. `response_id` and `now` are its id and its time if it comes from another wire."""
 
     def __init__(self, request: ExchangeRequest, *, response_id: str | None = None, now: float | None = None) -> None:
         self.sides: Sides = request.sides
@@ -77,55 +77,55 @@ class ExchangeAnswer:
         self._response_id, self._now = response_id, now
 
     @cached_property
-    def back(self) -> Returning | None:
-        """What gives calls back as the client declared its tools; None if they may stay as they are."""
-        return returning(self._request.answer_request)
+    def restorer(self) -> ToolRestorer | None:
+        """The restorer of the calls as the client declared its tools, or None if they need no change."""
+        return tool_restorer(self._request.answer_request)
 
     @property
     def request(self) -> Request:
-        """As much of the request as the answer is read by."""
+        """The parts of the request that are needed to read the answer."""
         return self._request.answer_request
 
     def response(self, body: Body) -> Encoded:
-        """Translate a whole answer."""
+        """Translate the body of a whole answer."""
         response = self.sides.target.decode_response(read_body(body))
         self.usage, self.choices = response.usage, len(response.choices)
         self.failed = response.finish_reason == "error"
         if not self.sides.is_foreign:
-            return self._encoded(response)
-        response, unwrap = Settling(self.request).response(response), self.unwrapping()
-        response = response if unwrap is None else unwrap.response(response)
+            return self._encode(response)
+        response, unwrapper = CallNormalizer(self.request).normalize_response(response), self.output_unwrapper()
+        response = response if unwrapper is None else unwrapper.unwrap_response(response)
         losses = self.update_memory(response.message.parts)
-        encoded = self._encoded(shown_response(self.identified(response), self.foreign_mark))
+        encoded = self._encode(strip_provider_data(self.with_identity(response), self.foreign_mark))
         return replace(encoded, losses=(*losses, *encoded.losses)) if losses else encoded
 
-    def _encoded(self, response: Response) -> Encoded:
+    def _encode(self, response: Response) -> Encoded:
         """Encode a response for the client, with its tools under the names by which it declared them."""
-        source, back = self.sides.source, self.back
-        if back is None:
+        source, restorer = self.sides.source, self.restorer
+        if restorer is None:
             return source.encode_response(response)
-        return source.encode_response(back.response(response), names=back.names)
+        return source.encode_response(restorer.restore_response(response), names=restorer.names)
 
-    def stream(self, after: "ExchangedStream | None" = None, begun: Iterable[Event] = ()) -> "ExchangedStream":
+    def stream(self, after: "ExchangedStream | None" = None, earlier_events: Iterable[Event] = ()) -> "ExchangedStream":
         """Return a translator of the answer's stream.
 
-        It continues `after`, another provider's stream of this answer, whose decoder reads the events of both. `begun`
-        are the events of the parts so far.
+        With `after`, another provider's stream of this answer, it continues that stream with the same decoder and
+        encoder. `earlier_events` are the events of the answer so far.
         """
         stream = ExchangedStream(self, self._request.stream_quirks, after)
-        for event in begun:
+        for event in earlier_events:
             stream.observe(event)
         return stream
 
     def error(self, status: int | None, body: Any, headers: Mapping[str, str] | None = None) -> ErrorReply:
-        """Translate an error; as bytes, `body` may be any text."""
+        """Translate an error. As bytes, `body` may be any text."""
         error = self.sides.target.decode_error(status, read_error(body), headers)
         if self.sides.is_foreign and (error.status or 0) < _FIRST_ERROR:
             error = replace(error, status=None)  # an error that came with a good status must not look like success
         return self.sides.source.encode_error(error)
 
-    def identified(self, response: Response) -> Response:
-        """Return an answer of another wire with the id of this exchange, and its time if the provider gave none."""
+    def with_identity(self, response: Response) -> Response:
+        """Return an answer of another wire with the id of this exchange, and with its time if the answer has none."""
         traits = self.sides.source.TRAITS
         if self.sides.source.DIALECT == self.sides.target.DIALECT:
             return response
@@ -135,40 +135,41 @@ class ExchangeAnswer:
             response = replace(response, created=self._now)
         return response
 
-    def identified_head(self, event: _Head) -> _Head:
-        """Return the head of a stream with the id and the time of its answer."""
-        response = self.identified(event.response)
+    def head_with_identity(self, event: _Head) -> _Head:
+        """Return the head of a stream with the id and the time of this exchange."""
+        response = self.with_identity(event.response)
         return event if response is event.response else replace(event, response=response)
 
-    def unwrapping(self) -> Unwrapping | None:
-        """Return what takes the answer out of an object that only the target's wire needed."""
-        return unwrapping(self.request, self.sides.source, self.sides.target)
+    def output_unwrapper(self) -> OutputUnwrapper | None:
+        """Return the unwrapper of the answer's output, or None if the output is not wrapped."""
+        return output_unwrapper(self.request, self.sides.source, self.sides.target)
 
     @property
     def foreign_mark(self) -> Opaque | None:
-        """The mark of the client's wire on thinking that is shown as foreign; None if it is not shown so."""
+        """The mark of the client's wire, if it shows foreign thinking. None if it does not."""
         source = self.sides.source
         return Opaque(source.DIALECT, {}) if self.sides.is_foreign and source.TRAITS.shows_foreign_thinking else None
 
     def update_memory(self, parts: list[Part]) -> tuple[Loss, ...]:
-        """Add a turn that the client's wire cannot carry whole to the memory updates. Return a loss that says so."""
-        if not any(map(is_bound, parts)):
+        """Add a turn to the memory updates if the client's wire cannot carry all of it. Return a loss for it."""
+        if not any(map(has_provider_data, parts)):
             return ()
-        count, gist = self._request.end
-        message = Message("assistant", as_told(parts, self.back))
-        key = turn_key(gist, count, message, by_call_id=self.sides.source.TRAITS.repeats_call_ids)
-        maker = self.sides.maker
+        count, key_material = self._request.end
+        message = Message("assistant", client_parts(parts, self.restorer))
+        key = turn_key(key_material, count, message, by_call_id=self.sides.source.TRAITS.repeats_call_ids)
+        provider_name = self.sides.provider_name
         try:
-            self.memory_updates.append((key, _write(KeptTurn(maker, parts))))
+            self.memory_updates.append((key, _write(StoredTurn(provider_name, parts))))
         except (UnicodeEncodeError, TypeError, OverflowError, RecursionError):
             return ()  # it is not JSON, so it cannot be stored
-        return (Loss("message", "signature", "moved", f"kept for {maker}, which reads it again", "formal"),)
+        return (Loss("message", "signature", "moved", f"kept for {provider_name}, which reads it again", "formal"),)
 
 
 class ExchangedStream:
-    """An answer's stream on its way to the client; `losses` and `usage` grow while it runs.
+    """An answer's stream, translated for the client while it arrives; `losses` and `usage` grow meanwhile.
 
-    `at_end` returns what the wire says beside the last words.
+    `at_end` returns the fields that the client's wire adds to the end of the stream. `broken` is true if the closed
+    stream did not end well.
     """
 
     def __init__(
@@ -176,9 +177,11 @@ class ExchangedStream:
     ) -> None:
         self.usage: Usage | None = None
         self.broken: bool = False
-        self._answer, self._back = answer, answer.back
+        self._answer, self._restorer = answer, answer.restorer
         if after is None:
-            settings: dict[str, Any] = {**quirks} if self._back is None else {**quirks, "names": self._back.names}
+            settings: dict[str, Any] = (
+                {**quirks} if self._restorer is None else {**quirks, "names": self._restorer.names}
+            )
             self.decoder: StreamDecoder = answer.sides.target.decode_stream()
             self.encoder: StreamEncoder = answer.sides.source.encode_stream(**settings)
         else:
@@ -187,17 +190,17 @@ class ExchangedStream:
         self._losses: tuple[Loss, ...] = ()
         self._finish_reason: FinishReason | None = None
         self._failed = False
-        self._begun = after is not None
+        self._has_head = after is not None
         self._foreign = _ForeignEvents(answer) if answer.sides.is_foreign else None
 
     def feed(self, data: bytes) -> bytes:
-        """Translate the next bytes, cut anywhere."""
+        """Translate the next bytes. They may be cut anywhere."""
         return self.encode_events(self.decoder.feed(data))
 
     def encode_events(self, events: Iterable[Event]) -> bytes:
-        """Encode events, and note what they report of the turn."""
-        written: list[bytes] = []
-        encode, back, foreign = self.encoder.feed, self._back, self._foreign
+        """Encode events, and note the usage and the finish reason that they report."""
+        data: list[bytes] = []
+        encode, restorer, foreign = self.encoder.feed, self._restorer, self._foreign
         for event in events:
             match event:
                 case UsageDelta():
@@ -205,56 +208,56 @@ class ExchangedStream:
                 case ChoiceEnd():
                     self._finish_reason = self._finish_reason or event.choice.finish_reason
                 case ErrorEnd():
-                    written.append(self._fail())
+                    data.append(self._fail())
                 case MessageEnd():
-                    event = self._end(event, written)  # noqa: PLW2901
+                    event = self._end(event, data)  # noqa: PLW2901
                 case MessageStart() | MessageDelta():
                     self.usage = event.response.usage or self.usage
-                    self._begun = True
-                    event = self._answer.identified_head(event)  # noqa: PLW2901
+                    self._has_head = True
+                    event = self._answer.head_with_identity(event)  # noqa: PLW2901
             for one in (event,) if foreign is None else foreign.events(event):
-                written += [encode(one)] if back is None else map(encode, back.events(one))
-        return b"".join(written)
+                data += [encode(one)] if restorer is None else map(encode, restorer.restore_events(one))
+        return b"".join(data)
 
-    def _end(self, event: MessageEnd, written: list[bytes]) -> Event:
-        """Return the end of an answer, which is an error if its provider gave up; write what goes before it."""
+    def _end(self, event: MessageEnd, data: list[bytes]) -> Event:
+        """Return the end of an answer, which is an error if its provider gave up. Append the data before it."""
         if self._finish_reason == "error" and not self._failed and self._foreign is not None:
-            written.append(self._fail())
-            return ErrorEnd(GAVE_UP)
+            data.append(self._fail())
+            return ErrorEnd(PROVIDER_FAILED)
         if self.at_end is not None and event.complete and not self._failed:
-            written.append(self.encoder.feed(OpaqueDelta(opaque=self.at_end())))
+            data.append(self.encoder.feed(OpaqueDelta(opaque=self.at_end())))
         return event
 
     def _fail(self) -> bytes:
-        """Note that the answer failed. OpenAI's SDK refuses an error before a response has begun, so one is begun."""
+        """Note the failure. Begin a response if none has begun: OpenAI's SDK requires one before an error."""
         self._failed = True
-        if self._begun or self._foreign is None:
+        if self._has_head or self._foreign is None:
             return b""
-        return self.encoder.feed(MessageStart(self._answer.identified(Response())))
+        return self.encoder.feed(MessageStart(self._answer.with_identity(Response())))
 
     def observe(self, event: Event) -> None:
-        """Note an event that was written before."""
+        """Note an event of this answer that was written before this stream began."""
         if self._foreign is not None:
             self._foreign.accumulator.feed(event)
 
     def close(self, error: Error | None = None) -> bytes:
-        """Return the last bytes when the source has ended; a stream that broke off ends in an error."""
-        last = []
+        """Return the last bytes: the source has ended. A stream that broke off ends with `error`, if that is given."""
+        data = []
         for event in self.decoder.close():
             if type(event) is MessageEnd:
-                broken = ending(self._finish_reason, complete=event.complete, failed=self._failed)
+                broken = ending_error(self._finish_reason, complete=event.complete, failed=self._failed)
                 error = broken and (error or broken)
                 if error is not None and not self._failed:
-                    last.append(self.encode_events([ErrorEnd(error)]))
-            last.append(self.encode_events([event]))
-        last.append(self.encoder.close())
+                    data.append(self.encode_events([ErrorEnd(error)]))
+            data.append(self.encode_events([event]))
+        data.append(self.encoder.close())
         self.broken = self._failed or self.encoder.failed
         if self._foreign is not None:
             self._losses = self._answer.update_memory(self.parts)
-        return b"".join(last)
+        return b"".join(data)
 
     @property
-    def whole(self) -> bool:
+    def is_complete(self) -> bool:
         """Return True if the model has ended its answer."""
         return self._finish_reason is not None and not (self._failed or self.encoder.failed)
 
@@ -275,42 +278,44 @@ class ExchangedStream:
 
 
 class _ForeignEvents:
-    """The events of another wire's answer, as the client may see them; `accumulator` has the answer as it was."""
+    """The events of another wire's answer, as the client gets them. `accumulator` has the answer with all data."""
 
     def __init__(self, answer: ExchangeAnswer) -> None:
         self.accumulator: Accumulator = Accumulator()
-        self._show = ShownEvents(answer.foreign_mark).of
-        self._readers: dict[type[Event], _ReadEvent] = dict.fromkeys(_CALL_EVENTS, _SettledCalls(answer.request).events)
-        unwrap = answer.unwrapping()
-        if unwrap is not None:
-            self._readers |= dict.fromkeys(_TEXT_EVENTS, unwrap.events)
+        self._show = ProviderDataFilter(answer.foreign_mark).filter_events
+        self._readers: dict[type[Event], _EventReader] = dict.fromkeys(
+            _CALL_EVENTS, _NormalizedCalls(answer.request).events
+        )
+        unwrapper = answer.output_unwrapper()
+        if unwrapper is not None:
+            self._readers |= dict.fromkeys(_TEXT_EVENTS, unwrapper.unwrap_events)
 
     def events(self, event: Event) -> Iterator[Event]:
-        """Yield an event with settled calls and unwrapped text, and without what only its provider understands."""
+        """Yield an event with normalized calls and unwrapped text, and without the data of its provider."""
         read = self._readers.get(type(event))
         for one in (event,) if read is None else read(event):
             self.accumulator.feed(one)
             yield from self._show(one)
 
 
-class _SettledCalls:
-    """The events of calls as they are settled; where a null may have to go, a call's text waits until it is whole."""
+class _NormalizedCalls:
+    """Normalizes the events of calls. If a null may have to be removed, the text of a call waits for the call's end."""
 
     def __init__(self, request: Request) -> None:
-        self._settling = Settling(request)
+        self._normalizer = CallNormalizer(request)
         self._waiting: dict[int, list[str]] = {}
 
     def events(self, event: Event) -> Iterator[Event]:
-        """Yield an event of a call, and the text that waited for it."""
-        settled = self._settling.event(event)
+        """Yield the normalized event of a call, after the text that waited for it."""
+        normalized = self._normalizer.normalize_event(event)
         match event:
-            case CallStart(key=key, name=name) if self._settling.may_take_out_of(name):
+            case CallStart(key=key, name=name) if self._normalizer.may_prune_nulls(name):
                 self._waiting[key] = []
             case CallDelta(key=key, fragment=fragment) if key in self._waiting:
                 self._waiting[key].append(fragment)
                 return
-            case CallEnd(key=key, call=call) if key in self._waiting and isinstance(settled, CallEnd):
+            case CallEnd(key=key, call=call) if key in self._waiting and isinstance(normalized, CallEnd):
                 if text := "".join(self._waiting.pop(key)):
-                    same = settled.call.plain_arguments == call.plain_arguments
-                    yield CallDelta(key, text if same else argument_text(settled.call))
-        yield settled
+                    same = normalized.call.plain_arguments == call.plain_arguments
+                    yield CallDelta(key, text if same else argument_text(normalized.call))
+        yield normalized

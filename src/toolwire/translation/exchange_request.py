@@ -1,9 +1,10 @@
 """The request of an exchange: read from the client's wire, and written for the target.
 
 Rules of this file:
-- It is pure: who calls it sends what is encoded, and finds the values of earlier turns.
+- It is pure. The caller sends the encoded request, and looks up the values of earlier turns.
 - A request that extends a cached one is decoded as a whole only if something needs all of it.
-- To its own wire, thinking that was only shown to the client is not sent; to other wires, its words are.
+- Thinking of another wire, which was only shown to the client, is not sent to the client's own wire. Other wires get
+  its text.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,28 +15,28 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from toolwire.dialects import Dialect, untuned
+from toolwire.dialects import Dialect, split_quirks
 from toolwire.encoding.quirks import tuned
 from toolwire.providers import Provider
 from toolwire.providers.adapting import adapted, asked_of_stream, quirks_for
 from toolwire.providers.thoughts import refused_thoughts, without_thoughts
-from toolwire.translation.billing import Billed, without_billing
+from toolwire.translation.billing import BillingCut, remove_billing_line
 from toolwire.translation.caching import CachedRequest, CacheLookup, TranslationCache
-from toolwire.translation.declared import returning
+from toolwire.translation.foreign_thinking import unmark_foreign_thinking
 from toolwire.translation.paths import stream_quirks, wants_stream
-from toolwire.translation.shown import without_shown
-from toolwire.translation.translate import Body, where_they_stand
-from toolwire.translation.turns import gist_of, joined, read_kept, restored, turn_keys
+from toolwire.translation.tool_restoration import tool_restorer
+from toolwire.translation.translate import Body, name_source_paths
+from toolwire.translation.turn_keys import join_turns, key_material, read_stored_turn, restore_turn, turn_keys
 from toolwire.types import Encoded, Error, Loss, Message, Request
 from toolwire.wire.bodies import read_body
 
 Overlay = Callable[[Dialect, Request], Dialect]
-"""What lays a dialect over the target's, knowing the request (`text.over`)."""
+"""A function that lays another dialect over the target's, given the request (`text.over`)."""
 _write = msgspec.json.Encoder().encode
 
 
 class Sides(Struct, frozen=True):
-    """The client's wire and the target's. Between foreign sides an answer has to be translated."""
+    """The client's wire and the target's. An answer between foreign sides has to be translated."""
 
     source: Dialect
     target: Dialect
@@ -48,8 +49,8 @@ class Sides(Struct, frozen=True):
         return self.overlay is not None or self.source.DIALECT != self.target.DIALECT
 
     @property
-    def maker(self) -> str:
-        """The name under which the values of this target are remembered."""
+    def provider_name(self) -> str:
+        """The name by which the stored turns of this target are found: that of its provider or of its dialect."""
         return self.target.DIALECT if self.provider is None else self.provider.name
 
 
@@ -62,26 +63,28 @@ class RequestSettings(Struct, frozen=True, kw_only=True):
 
 
 class _Hooks:
-    """What an exchange does with messages, and how it names their turns."""
+    """Prepares the messages of an exchange, and finds the memory keys of their turns."""
 
     def __init__(self, source: Dialect, target: Dialect) -> None:
         self._traits, self._is_native = source.TRAITS, source.DIALECT == target.DIALECT
-        self._joins = not self._is_native and source.TRAITS.splits_turns
+        self._joins_turns = not self._is_native and source.TRAITS.splits_turns
 
     def prepare(self, messages: Sequence[Message]) -> Sequence[Message]:
-        """Return the messages without split turns, and without thinking that was only shown."""
-        messages = joined(messages) if self._joins else messages
+        """Return the messages with split turns joined, and without thinking that was only shown."""
+        messages = join_turns(messages) if self._joins_turns else messages
         if not self._traits.shows_foreign_thinking:
             return messages
-        return [without_shown(message, own=self._is_native) for message in messages]
+        return [unmark_foreign_thinking(message, is_native=self._is_native) for message in messages]
 
-    def memory_keys(self, messages: Sequence[Message], start: int, gist: bytes) -> tuple[str, ...]:
+    def memory_keys(self, messages: Sequence[Message], start: int, key_material: bytes) -> tuple[str, ...]:
         """Return the memory keys of the model's turns."""
-        return tuple(key for _, key in turn_keys(messages, start, gist, by_call_id=self._traits.repeats_call_ids))
+        return tuple(
+            key for _, key in turn_keys(messages, start, key_material, by_call_id=self._traits.repeats_call_ids)
+        )
 
-    def gist(self, message: Message) -> bytes:
-        """Return what the memory key of a turn after `message` depends on."""
-        return gist_of(message)
+    def key_material(self, message: Message) -> bytes:
+        """Return the part of the next turn's memory key that depends on `message`."""
+        return key_material(message)
 
 
 class ExchangeRequest:
@@ -97,13 +100,13 @@ class ExchangeRequest:
     ) -> None:
         self.sides: Sides = sides
         self._settings, self._memory = settings, memory
-        self._data, self._billed = body, Billed()
+        self._data, self._removed_billing = body, BillingCut()
         if sides.source.TRAITS.has_billing_line and sides.source.DIALECT != sides.target.DIALECT:
-            self._data, self._billed = without_billing(body)
+            self._data, self._removed_billing = remove_billing_line(body)
         self._encoded: Encoded | None = None
         self._refused_thinking = set[str]()
         self._lookup: CacheLookup | None = None if cache is None else self._look_up(cache)
-        self._found: CachedRequest | None = None if self._lookup is None else self._lookup.find()
+        self._cached: CachedRequest | None = None if self._lookup is None else self._lookup.find()
         stream_settings = self._stream_settings()
         self.streams: bool = wants_stream(sides.source.DIALECT, stream_settings, settings.path)
         self.stream_quirks: dict[str, bool] = stream_quirks(sides.source.DIALECT, stream_settings, settings.path)
@@ -115,17 +118,17 @@ class ExchangeRequest:
         sides, settings = self.sides, self._settings
         if sides.overlay is not None or not sides.is_foreign or type(self._data) is not bytes:
             return None
-        target, quirks = untuned(sides.target)
+        target, quirks = split_quirks(sides.target)
         try:
-            depends_on = _write([settings, sides.provider and _server_of(sides.provider), quirks])
+            depends_on = _write([settings, sides.provider and _encoding_settings(sides.provider), quirks])
         except TypeError:
             return None
         return cache.look_up(self._data, sides.source, target, depends_on, _Hooks(sides.source, target))
 
     def _stream_settings(self) -> dict[str, Any]:
-        """Return what the body says of its stream. It is decoded, so that an error in it is raised at once."""
-        if self._found is not None:
-            return self._found.stream_settings
+        """Return the fields of the body that are about its stream. The request is decoded, so errors are raised now."""
+        if self._cached is not None:
+            return self._cached.stream_settings
         _ = self.request
         return self.body
 
@@ -137,38 +140,38 @@ class ExchangeRequest:
 
     @cached_property
     def request(self) -> Request:
-        """The request as the client made it; what it sends as several messages of one turn is one message."""
+        """The request as the client made it. Messages that are parts of one turn are joined."""
         source = self.sides.source
         request = source.decode_request(self.body, self._settings.path)
         if not self.sides.is_foreign or not source.TRAITS.splits_turns:
             return request
-        messages = joined(request.context.messages)
+        messages = join_turns(request.context.messages)
         if messages is request.context.messages:
             return request
         return replace(request, context=replace(request.context, messages=messages))
 
     @cached_property
     def answer_request(self) -> Request:
-        """The request, or as much of a cached one as its answer is read by."""
-        return self.request if self._found is None else self._found.answer_request
+        """The request, or the parts of a cached one that are needed to read the answer."""
+        return self.request if self._cached is None else self._cached.answer_request
 
     @property
     def end(self) -> tuple[int, bytes]:
-        """The number of messages, and the gist of the last one."""
-        if self._found is not None:
-            return self._found.end
+        """The number of messages, and the key_material of the last one."""
+        if self._cached is not None:
+            return self._cached.end
         messages = self.request.context.messages
-        return len(messages), gist_of(messages[-1]) if messages else b""
+        return len(messages), key_material(messages[-1]) if messages else b""
 
     @property
     def memory_keys(self) -> list[str]:
-        """The keys under which values of earlier turns may be remembered."""
-        if self._found is not None:
-            return self._found.memory_keys
+        """The keys under which the caller may have stored values of earlier turns."""
+        if self._cached is not None:
+            return self._cached.memory_keys
         return [key for _, key in self._turns()] if self.sides.is_foreign else []
 
     def use_memory(self, memory: Mapping[str, bytes]) -> None:
-        """Restore earlier turns from the remembered values."""
+        """Restore earlier turns from `memory`, the values that were found under the memory keys."""
         self._memory, self._encoded = memory, None
 
     def drop_refused_thinking(self, error: Error) -> bool:
@@ -180,20 +183,21 @@ class ExchangeRequest:
         return bool(refused)
 
     def _turns(self) -> Iterator[tuple[int, str]]:
+        """Yield the index and the memory key of each turn of the model."""
         by_call_id = self.sides.source.TRAITS.repeats_call_ids
         return turn_keys(self.request.context.messages, by_call_id=by_call_id)
 
     @property
     def encoded(self) -> Encoded:
-        """The request as the target is sent it. Its losses are named by the paths of the client's body."""
+        """The encoded request for the target. Its losses have the paths of the client's body."""
         if self._encoded is None:
-            extended = None if self._memory or self._found is None else self._found.encode()
-            encoded = self._encode() if extended is None else extended
-            self._encoded = self._with_billing_loss(encoded) if self._billed.lines else encoded
+            cached = None if self._memory or self._cached is None else self._cached.encode()
+            encoded = self._encode() if cached is None else cached
+            self._encoded = self._with_billing_loss(encoded) if self._removed_billing.lines else encoded
         return self._encoded
 
     def _with_billing_loss(self, encoded: Encoded) -> Encoded:
-        return replace(encoded, losses=self._billed.told(encoded.losses))
+        return replace(encoded, losses=self._removed_billing.restore_paths(encoded.losses))
 
     def _encode(self) -> Encoded:
         """Encode the whole request, and store it in the cache if nothing of earlier turns was restored."""
@@ -210,9 +214,9 @@ class ExchangeRequest:
         body, losses = encoded.body, (*losses, *encoded.losses)
         if self.streams and provider is not None:
             body = {**asked_of_stream(provider), **body}
-        encoded = Encoded(encoded.path, body, where_they_stand(losses, self.body, sides.source.SETTING_PATHS))
+        encoded = Encoded(encoded.path, body, name_source_paths(losses, self.body, sides.source.SETTING_PATHS))
         if lookup is not None:
-            full_quirks = tuned(untuned(sides.target)[1], quirks)
+            full_quirks = tuned(split_quirks(sides.target)[1], quirks)
             if full_quirks.id_grammar is None:
                 lookup.store(self.body, request, encoded, full_quirks)
         return encoded
@@ -221,11 +225,12 @@ class ExchangeRequest:
         """Return the request with its model, with restored turns, and without thinking that was only shown."""
         request, changes = self.request, self._changed_settings()
         messages = self._target_messages()
-        if any(one is not other for one, other in zip(messages, request.context.messages, strict=True)):
+        if any(message is not original for message, original in zip(messages, request.context.messages, strict=True)):
             changes["context"] = replace(request.context, messages=messages)
         return replace(request, **changes) if changes else request
 
     def _changed_settings(self) -> dict[str, Any]:
+        """Return the settings that differ from the client's request."""
         request, changes = self.request, dict[str, Any]()
         model = self._settings.model
         if model is not None and model != request.model:
@@ -233,23 +238,28 @@ class ExchangeRequest:
         if request.stream is None and self.sides.is_foreign:
             changes["stream"] = self.streams
         if request.store is None and self.sides.is_foreign and self.sides.target.TRAITS.stores_responses:
-            changes["store"] = False  # servers of the client's wire store nothing that they are not asked to store
+            changes["store"] = (
+                False  # OpenAI stores responses by default. A client of another wire does not expect that.
+            )
         return changes
 
     def _target_messages(self) -> list[Message]:
+        """Return the messages with restored turns, and without thinking that was only shown."""
         sides, request = self.sides, self.request
         messages = list(request.context.messages)
         if self._memory and sides.is_foreign:
-            back = returning(request)
+            restorer = tool_restorer(request)
             for index, key in self._turns():
                 if key in self._memory:
-                    messages[index] = restored(messages[index], read_kept(self._memory[key]), sides.maker, back)
+                    messages[index] = restore_turn(
+                        messages[index], read_stored_turn(self._memory[key]), sides.provider_name, restorer
+                    )
         if sides.source.TRAITS.shows_foreign_thinking:
             is_native = sides.source.DIALECT == sides.target.DIALECT
-            messages = [without_shown(message, own=is_native) for message in messages]
+            messages = [unmark_foreign_thinking(message, is_native=is_native) for message in messages]
         return messages
 
 
-def _server_of(provider: Provider) -> list[object]:
+def _encoding_settings(provider: Provider) -> list[object]:
     """Return the parts of a provider on which the encoding of a request depends."""
     return [provider.name, provider.version_header, provider.capabilities, provider.quirks]

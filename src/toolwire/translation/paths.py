@@ -1,8 +1,8 @@
-"""What the paths of the five wires ask for: which wire speaks, what it wants, and whether it wants a stream.
+"""Match the paths of HTTP requests: which wire a request is of, what it asks for, and whether it asks for a stream.
 
 Rules of this file:
-- What differs between wires is a row of a table here.
-- Three vendors list their models at one path: a header tells who asks.
+- A difference between wires is a row of a table here.
+- OpenAI, Anthropic and Gemini list their models at the same path. A header shows whose client sends the request.
 
 Sources: openai 3.54.0, anthropic 2.12.0, google-genai 3.4.0 and ollama 0.6.3, as of 2026-11-22.
 """
@@ -22,7 +22,10 @@ Action = Literal[
 
 
 class RouteMatch(Struct, frozen=True):
-    """What a path asks for, of which dialect; `streams` where the path says it, `subject` what it names."""
+    """The operation that a request to a path asks for, and its dialect.
+
+    `streams` is None unless the path determines it. `subject` is the model or the id in the path.
+    """
 
     action: Action
     dialect: str
@@ -58,33 +61,34 @@ _VERBS: dict[str | None, tuple[Action, str, bool | None]] = {
     "batchEmbedContents": ("other", "POST", None),
 }
 _VERB = "|".join(filter(None, _VERBS))
-# A name may have a colon of its own, as in `qwen3:8b`; one with a slash may stand alone (@ai-sdk/google 3.0.141).
+# A model may have a colon in its name, as in `qwen3:8b`. Before a name with a slash, @ai-sdk/google 3.0.141 leaves out
+# `models/`.
 _GEMINI = re.compile(rf"/v1(?:beta|alpha)?/(?:models/|(?=[^/]+/.+:(?:{_VERB})$))(?P<model>.+?)(?::(?P<verb>{_VERB}))?")
 _MODEL = re.compile(r"/v1/models(?:/(?P<model>.+))?")
 _RESPONSE = re.compile(r"/v1/responses/(?P<id>resp_[A-Za-z0-9]+)(?:/(?P<rest>input_items|cancel))?")
-_OF_ANSWERS: dict[str | None, tuple[Action, str, str]] = {
+_RESPONSE_ACTIONS: dict[str | None, tuple[Action, str, str]] = {
     None: ("retrieve", "openai-responses", "GET"),
     "input_items": ("items", "openai-responses", "GET"),
     "cancel": ("cancel", "openai-responses", "POST"),
 }
-# What may be asked besides of what is stored.
-_MORE: dict[Action, tuple[str, ...]] = {"retrieve": ("DELETE",), "conversation": ("GET", "DELETE")}
+# The other methods that stored responses and conversations have.
+_OTHER_METHODS: dict[Action, tuple[str, ...]] = {"retrieve": ("DELETE",), "conversation": ("GET", "DELETE")}
 _CONVERSATION = re.compile(
     r"/v1/conversations(?:/(?P<rest>conv_[A-Za-z0-9]{1,64}(?:/items(?:/[A-Za-z0-9_-]{1,128})?)?))?"
 )
-_TWICE = re.compile(r"(?:/v1(?:beta|alpha)?)+(?P<path>/(?:v1(?:beta|alpha)?|api)/.*)")
-_BARE = re.compile(
+_WITH_TWO_VERSIONS = re.compile(r"(?:/v1(?:beta|alpha)?)+(?P<path>/(?:v1(?:beta|alpha)?|api)/.*)")
+_WITHOUT_VERSION = re.compile(
     r"/(?:chat|responses|messages|conversations|models|embeddings|completions|moderations|images|audio)(?:/.*)?"
 )
 _VENDOR_HEADERS = (("anthropic-version", "anthropic"), ("x-goog-api-key", "gemini"))
 
 
-def read_path(path: str, headers: Mapping[str, str]) -> RouteMatch | None:
-    """Say what a path asks for, or None where no wire has it; names of headers are in small letters."""
+def match_route(path: str, headers: Mapping[str, str]) -> RouteMatch | None:
+    """Return what a request to `path` asks for, or None if no wire has the path. Header names are in lower case."""
     if path in _FIXED:
         return _FIXED[path]
     if (match := _RESPONSE.fullmatch(path)) is not None:
-        return RouteMatch(*_OF_ANSWERS[match["rest"]], subject=match["id"])
+        return RouteMatch(*_RESPONSE_ACTIONS[match["rest"]], subject=match["id"])
     if (match := _CONVERSATION.fullmatch(path)) is not None:
         return RouteMatch("conversation", "openai-responses", subject=match["rest"] or "")
     gemini, match = _GEMINI.fullmatch(path), _MODEL.fullmatch(path)
@@ -97,49 +101,58 @@ def read_path(path: str, headers: Mapping[str, str]) -> RouteMatch | None:
     return RouteMatch(action, "gemini", method, unquote(gemini["model"]), streams)
 
 
-def with_one_version(path: str) -> str:
-    """Give a path as its vendor writes it: the base address that a client was told may name the version, or not."""
+def normalize_path(path: str) -> str:
+    """Return a path with the API version exactly once.
+
+    Clients add the path of a request to their base URL. If both have the version, or neither, the path has it twice or
+    not at all.
+    """
     if path in _FIXED:
         return path
-    if (twice := _TWICE.fullmatch(path)) is not None:
-        return twice["path"]
+    if (match := _WITH_TWO_VERSIONS.fullmatch(path)) is not None:
+        return match["path"]
     if _GEMINI.fullmatch(path) is not None:
         return path
     gemini = _GEMINI.fullmatch(f"/v1beta{path}")
     if gemini is not None and gemini["verb"]:
         return f"/v1beta{path}"
-    return f"/v1{path}" if _BARE.fullmatch(path) is not None else path
+    return f"/v1{path}" if _WITHOUT_VERSION.fullmatch(path) is not None else path
 
 
 def vendor_of(headers: Mapping[str, str]) -> str | None:
-    """Say whose SDK sends these headers, where it says so by itself."""
+    """Return the dialect of the SDK that sends these headers, or None if they do not show it."""
     return next((name for header, name in _VENDOR_HEADERS if header in headers), None)
 
 
 def wire_of(method: str, path: str, headers: Mapping[str, str]) -> str | None:
-    """Find the dialect of an HTTP request, or None."""
-    asked = read_path(path.partition("?")[0], {name.lower(): value for name, value in headers.items()})
-    if asked is None:
+    """Return the dialect of an HTTP request, or None if no wire has the path and the method.
+
+    >>> from toolwire import translate
+    >>> translate.wire_of("POST", "/v1/messages", {})
+    'anthropic'
+    """
+    route = match_route(path.partition("?")[0], {name.lower(): value for name, value in headers.items()})
+    if route is None:
         return None
-    return asked.dialect if method.upper() in (*methods_of(asked), *_MORE.get(asked.action, ())) else None
+    return route.dialect if method.upper() in (*allowed_methods(route), *_OTHER_METHODS.get(route.action, ())) else None
 
 
-def methods_of(asked: RouteMatch) -> tuple[str, ...]:
-    """List the methods by which something is asked."""
-    return (asked.method, "HEAD") if asked.method == "GET" else (asked.method,)
+def allowed_methods(route: RouteMatch) -> tuple[str, ...]:
+    """Return the HTTP methods of a route."""
+    return (route.method, "HEAD") if route.method == "GET" else (route.method,)
 
 
 def wants_stream(dialect: str, body: Any, path: str = "") -> bool:
-    """Whether a request asks for a stream: Gemini says it in the path, Ollama streams unless told not to."""
+    """Return True if a request asks for a stream. Gemini has it in the path, and Ollama streams by default."""
     traits = traits_of(dialect)
     if traits.stream_verb:
         return traits.stream_verb in path
-    said = body.get("stream") if type(body) is dict else None
-    return traits.streams_by_default if said is None else said is True
+    stream = body.get("stream") if type(body) is dict else None
+    return traits.streams_by_default if stream is None else stream is True
 
 
 def stream_quirks(dialect: str, body: Any, path: str = "") -> dict[str, Any]:
-    """Say in which form a client wants its stream: whether it asked for usage, or for an array."""
+    """Return the quirks of the stream that a client asks for: with usage (Chat Completions), as an array (Gemini)."""
     traits = traits_of(dialect)
     if traits.streams_usage_on_request:
         options = body.get("stream_options") if type(body) is dict else None

@@ -1,9 +1,9 @@
-"""Which wire a body is of, by marks that other wires do not have, and whether it can be of the wire that is named.
+"""Recognize the wire of a body by its marks, and check that a body can be of the wire that a user has named.
 
 Rules of this file:
-- A mark is a place in the body, and the dialects that have it. A body is of those that have all of its marks; where
-  none has, or where there is no mark, nothing is said.
-- Only places that carry a conversation are marks: a setting of one wire is often an extension of another.
+- A mark is a path in a body, with the dialects that have it. A body may be of the dialects that have all of its marks.
+  If it has no mark, or if no dialect has all of them, its wire is unknown.
+- Only paths of a conversation are marks, because a setting of one wire is often an extension of another.
 """
 
 from collections.abc import Iterator
@@ -11,23 +11,23 @@ from typing import Any, Literal
 
 from toolwire.dialects import NAMES, dialect
 from toolwire.errors import InvalidBody
-from toolwire.wire.arguments import kind_of
+from toolwire.wire.arguments import type_name
 
 Kind = Literal["request", "response", "stream"]
 _CHAT, _RESPONSES, _ANTHROPIC, _GEMINI, _OLLAMA = NAMES
-_TOLD = (_CHAT, _OLLAMA)
-# A place is written as a path; `*` is any item of a list, and `=` says which value stands there.
+_CHAT_LIKE = (_CHAT, _OLLAMA)
+# In a path, `*` is any item of a list, and `=` is followed by the value of the field.
 _MARKS: dict[Kind, dict[str, tuple[str, ...]]] = {
     "request": {
         "messages": (_CHAT, _ANTHROPIC, _OLLAMA),
         "contents": (_GEMINI,),
         "input": (_RESPONSES,),
-        "tools/*/function": _TOLD,
+        "tools/*/function": _CHAT_LIKE,
         "tools/*/input_schema": (_ANTHROPIC,),
         "tools/*/functionDeclarations": (_GEMINI,),
         "tools/*/function_declarations": (_GEMINI,),
-        "messages/*/tool_calls": _TOLD,
-        "messages/*/role=tool": _TOLD,
+        "messages/*/tool_calls": _CHAT_LIKE,
+        "messages/*/role=tool": _CHAT_LIKE,
         "messages/*/role=developer": (_CHAT,),
         "messages/*/images": (_OLLAMA,),
         "messages/*/content/*/type=image_url": (_CHAT,),
@@ -60,43 +60,43 @@ _SHAPES: dict[str, tuple[type, ...]] = {
     "output": (list,),
     "candidates": (list,),
 }
-_WORDS: dict[type, str] = {list: "an array", dict: "an object", str: "a string"}
+_TYPE_NAMES: dict[type, str] = {list: "an array", dict: "an object", str: "a string"}
 
 
-def looks_like(body: Any, kind: Kind = "request") -> tuple[str, ...]:
-    """Name the dialects that a body may be of, () where nothing tells."""
-    found = [set(names) for path, names in _MARKS[kind].items() if any(_at(body, path.split("/")))]
-    return tuple(name for name in NAMES if found and all(name in names for names in found))
+def matching_dialects(body: Any, kind: Kind = "request") -> tuple[str, ...]:
+    """Return the names of the dialects that a body may be of, or () if they are unknown."""
+    owners_of_marks = [set(names) for path, names in _MARKS[kind].items() if any(_matches(body, path.split("/")))]
+    return tuple(name for name in NAMES if owners_of_marks and all(name in names for names in owners_of_marks))
 
 
-def check_wire(body: Any, kind: Kind, named: str) -> None:
-    """Refuse a body that is of another wire than the one that is named, or of another kind, and say of which."""
-    name = dialect(named).DIALECT
-    for key, wanted in _SHAPES.items():
+def check_wire(body: Any, kind: Kind, dialect_name: str) -> None:
+    """Raise InvalidBody if `body` looks like that of another dialect than `dialect_name`, or of another kind."""
+    name = dialect(dialect_name).DIALECT
+    for key, expected in _SHAPES.items():
         value = body.get(key) if type(body) is dict else None
-        if value is not None and type(value) not in wanted and name in _owners(key, kind):
-            words = " or ".join(_WORDS[one] for one in wanted)
-            raise InvalidBody(f"must be {words}, not {kind_of(value)}", path=key)
-    seen = looks_like(body, kind)
-    if seen and name not in seen:
-        raise InvalidBody(f"this looks like {' or '.join(seen)}, not {name}", path="body")
+        if value is not None and type(value) not in expected and name in _owners(key, kind):
+            type_names = " or ".join(_TYPE_NAMES[expected_type] for expected_type in expected)
+            raise InvalidBody(f"must be {type_names}, not {type_name(value)}", path=key)
+    matching = matching_dialects(body, kind)
+    if matching and name not in matching:
+        raise InvalidBody(f"this looks like {' or '.join(matching)}, not {name}", path="body")
     for other in _MARKS:
-        if not seen and other != kind and (seen_so := looks_like(body, other)):
-            raise InvalidBody(f"this looks like a {other} of {' or '.join(seen_so)}, not a {kind}", path="body")
+        if not matching and other != kind and (other_matching := matching_dialects(body, other)):
+            raise InvalidBody(f"this looks like a {other} of {' or '.join(other_matching)}, not a {kind}", path="body")
 
 
 def _owners(key: str, kind: Kind) -> tuple[str, ...]:
     return NAMES if key == "tools" else _MARKS[kind].get(key, ())
 
 
-def _at(value: Any, path: list[str]) -> Iterator[bool]:
-    """Say of each place that a path leads to that it is there."""
+def _matches(value: Any, path: list[str]) -> Iterator[bool]:
+    """Yield a bool for each value in a body at a path: False if the value is null."""
     if not path:
         yield value is not None
     elif path[0] == "*":
         for item in value if type(value) is list else ():
-            yield from _at(item, path[1:])
+            yield from _matches(item, path[1:])
     elif type(value) is dict:
-        key, _, wanted = path[0].partition("=")
-        if key in value and wanted in ("", value[key]):
-            yield from _at(value[key], path[1:])
+        key, _, expected = path[0].partition("=")
+        if key in value and expected in ("", value[key]):
+            yield from _matches(value[key], path[1:])

@@ -1,10 +1,9 @@
-"""Bodies of one dialect to bodies of another, through the canonical model.
+"""Translate bodies from one dialect to another through the canonical model.
 
 Rules of this file:
-- Nothing is lost in silence: what the target cannot say is in the losses. `strict` raises before anything is
-  sent.
-- A strict translation minds losses of meaning. A minor loss (a cache mark, an order of words and calls, a
-  default that had to be given) is told, and never raised.
+- Every value for which the target has no place is reported as a loss.
+- `strict` raises LossyTranslation if meaning is lost. A minor loss (a cache mark, the order of text and calls, a
+  default that had to be added) is only reported.
 """
 
 from collections.abc import Mapping
@@ -31,59 +30,78 @@ def request(
     model: str | None = None,
     strict: bool = False,
 ) -> Encoded:
-    """Translate a request's body; `path` is that of its URL (Gemini's names the model and says whether to stream).
+    """Translate a request's body.
 
-    `model` replaces the model that the request names.
+    - `path`: the path of the request's URL. Gemini's path has the model, and whether to stream.
+    - `model`: the model to ask for, if not the one that the request names.
+    - `strict`: raise LossyTranslation if the request loses meaning.
+
+    Raise InvalidBody if the body cannot be read, and UnknownDialect if a dialect is unknown.
+
+    >>> from toolwire import translate
+    >>> body = {"model": "m", "top_k": 5, "max_tokens": 9, "messages": [{"role": "user", "content": "Hi"}]}
+    >>> encoded = translate.request(body, source="anthropic", target="openai-chat")
+    >>> encoded.path, [loss.path for loss in encoded.losses]
+    ('/v1/chat/completions', ['top_k'])
     """
-    here, there = dialect(source), dialect(target)
+    source_dialect, target_dialect = dialect(source), dialect(target)
     source_body = read_body(body)
-    decoded = here.decode_request(source_body, path)
-    encoded = there.encode_request(decoded if model is None else replace(decoded, model=model))
+    decoded = source_dialect.decode_request(source_body, path)
+    encoded = target_dialect.encode_request(decoded if model is None else replace(decoded, model=model))
     if not encoded.losses:
         return encoded
-    losses = where_they_stand(encoded.losses, source_body, here.SETTING_PATHS)
+    losses = name_source_paths(encoded.losses, source_body, source_dialect.SETTING_PATHS)
     if strict:
-        refuse(losses)
+        raise_if_lossy(losses)
     return encoded if losses is encoded.losses else Encoded(encoded.path, encoded.body, losses)
 
 
-def where_they_stand(losses: tuple[Loss, ...], body: dict[str, Any], paths: Mapping[str, str]) -> tuple[Loss, ...]:
-    """Name lost settings by their place in the source's body."""
+def name_source_paths(losses: tuple[Loss, ...], body: dict[str, Any], paths: Mapping[str, str]) -> tuple[Loss, ...]:
+    """Return losses with the paths of the source's body. `paths` maps canonical settings to the source's settings."""
     if not losses:
         return losses
-    named: list[Loss] | None = None
+    renamed: list[Loss] | None = None
     steps = max((field.count(".") for field in paths), default=0) + 1
-    for place, loss in enumerate(losses):
+    for index, loss in enumerate(losses):
         field = ".".join(loss.path.split(".", steps)[:steps])
         while field and field not in paths:
             field = field.rpartition(".")[0]
-        if field and (key := _key_of(paths[field], body)) != field and key.partition(".")[0] in body:
-            named = named or list(losses)
-            named[place] = replace(loss, path=key + loss.path[len(field) :])
-    return losses if named is None else tuple(named)
+        if field and (key := _source_path(paths[field], body)) != field and key.partition(".")[0] in body:
+            renamed = renamed or list(losses)
+            renamed[index] = replace(loss, path=key + loss.path[len(field) :])
+    return losses if renamed is None else tuple(renamed)
 
 
-def _key_of(paths: str, body: dict[str, Any]) -> str:
-    """Choose among the places of a setting the one that a body has; the first, if it has none."""
+def _source_path(paths: str, body: dict[str, Any]) -> str:
+    """Return the first of several possible paths of a setting that `body` has, or the first of all if it has none."""
     first, *others = paths.split("|")
-    return next((path for path in others if _holds(body, path.split("."))), first)
+    return next((path for path in others if _has_path(body, path.split("."))), first)
 
 
-def _holds(body: Any, steps: list[str]) -> bool:
-    return not steps or (type(body) is dict and steps[0] in body and _holds(body[steps[0]], steps[1:]))
+def _has_path(body: Any, steps: list[str]) -> bool:
+    return not steps or (type(body) is dict and steps[0] in body and _has_path(body[steps[0]], steps[1:]))
 
 
 def response(body: Body, source: str | Dialect, target: str | Dialect, *, strict: bool = False) -> Encoded:
-    """Translate a response's body."""
-    here, there = dialect(source), dialect(target)
-    encoded = there.encode_response(here.decode_response(read_body(body)))
+    """Translate a response's body.
+
+    Raise LossyTranslation if `strict` is true and the response loses meaning. Raise InvalidBody if the body cannot be
+    read, and UnknownDialect if a dialect is unknown.
+
+    >>> from toolwire import translate
+    >>> body = {"model": "m", "message": {"role": "assistant", "content": "Hi."}, "done": True, "done_reason": "stop"}
+    >>> translate.response(body, source="ollama", target="openai-chat").body["choices"][0]["message"]["content"]
+    'Hi.'
+    """
+    source_dialect, target_dialect = dialect(source), dialect(target)
+    encoded = target_dialect.encode_response(source_dialect.decode_response(read_body(body)))
     if strict:
-        refuse(encoded.losses)
+        raise_if_lossy(encoded.losses)
     return encoded
 
 
 class TranslatedStream:
-    """A stream on its way from one dialect to another; `losses` grow while it runs."""
+    """A stream that is translated from one dialect to another; `losses` grow while it arrives."""
 
     __slots__ = ("_decoder", "_encoder")
 
@@ -92,22 +110,29 @@ class TranslatedStream:
         self._encoder = encoder
 
     def feed(self, data: bytes) -> bytes:
-        """Give what can be said of these bytes, cut anywhere."""
+        """Return the translation of the next bytes. They may be cut anywhere."""
         return b"".join(map(self._encoder.feed, self._decoder.feed(data)))
 
     def close(self) -> bytes:
-        """Give what is left to say when the source has ended."""
+        """Return the last bytes: the source has ended."""
         last = b"".join(map(self._encoder.feed, self._decoder.close()))
         return last + self._encoder.close()
 
     @property
     def losses(self) -> tuple[Loss, ...]:
-        """What could not be said so far."""
+        """The losses so far."""
         return self._encoder.losses
 
 
 def stream(source: str | Dialect, target: str | Dialect) -> TranslatedStream:
-    """Translate a stream while it runs."""
+    """Return a translator for a stream. Raise UnknownDialect if a dialect is unknown.
+
+    >>> from toolwire import translate
+    >>> stream = translate.stream(source="ollama", target="anthropic")
+    >>> sent = stream.feed(b'{"message":{"role":"assistant","content":"Hi."},"done":false}' + bytes([10]))
+    >>> b'"text_delta","text":"Hi."' in sent
+    True
+    """
     return TranslatedStream(dialect(source).decode_stream(), dialect(target).encode_stream())
 
 
@@ -118,19 +143,25 @@ def error(
     target: str | Dialect,
     headers: Mapping[str, str] | None = None,
 ) -> ErrorReply:
-    """Translate an error's body; it may be anything that a server may answer, bytes of any text too.
+    """Translate an error's body. It may be any value, or bytes of any text, because servers answer with anything.
 
-    The `headers` of the answer say how long to wait; the reply says it in its own.
+    `headers` are those of the answer. If they have a time to wait, the reply has it in its own headers.
+
+    >>> from toolwire import translate
+    >>> body = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}
+    >>> reply = translate.error(529, body, source="anthropic", target="openai-chat")
+    >>> reply.status, reply.body["error"]["message"]
+    (529, 'Overloaded')
     """
-    here, there = dialect(source), dialect(target)
-    decoded = here.decode_error(status, read_error(body), headers)
-    if here.DIALECT != there.DIALECT and (decoded.status or 0) < _FIRST_ERROR:
+    source_dialect, target_dialect = dialect(source), dialect(target)
+    decoded = source_dialect.decode_error(status, read_error(body), headers)
+    if source_dialect.DIALECT != target_dialect.DIALECT and (decoded.status or 0) < _FIRST_ERROR:
         decoded = replace(decoded, status=None)  # an error that came with a good status must not look like success
-    return there.encode_error(decoded)
+    return target_dialect.encode_error(decoded)
 
 
 def read_error(body: Any) -> Any:
-    """Read an error's body; what is no JSON is its text."""
+    """Return an error's body: the JSON value, or the text if it is not JSON."""
     if not isinstance(body, bytes | bytearray | memoryview):
         return body
     try:
@@ -139,8 +170,8 @@ def read_error(body: Any) -> Any:
         return bytes(body).decode(errors="replace")
 
 
-def refuse(losses: tuple[Loss, ...]) -> None:
-    """Raise LossyTranslation if any loss is one of meaning."""
+def raise_if_lossy(losses: tuple[Loss, ...]) -> None:
+    """Raise LossyTranslation if a loss is semantic."""
     lost = [loss for loss in losses if loss.severity == "semantic"]
     if lost:
         raise LossyTranslation(lost)

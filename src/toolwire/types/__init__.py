@@ -1,4 +1,4 @@
-"""The canonical model: one conversation with tools, in frozen values that no wire format owns."""
+"""The canonical model of a conversation with tools: frozen values that belong to no wire format."""
 
 from toolwire.types.answer import Choice, Error, ErrorKind, FinishReason, Response, Usage
 from toolwire.types.conversation import (

@@ -1,7 +1,7 @@
-"""What comes back from a model: a response of one or several choices, its usage, or an error.
+"""The answer of a model: a response of one or several choices, its token usage, or an error.
 
-Rule: a count or a word of the wire that has no canonical place stays beside the canonical one, and never
-instead of it.
+Rule: where a wire has a count or a word that the canonical model does not have, a value has both: the canonical one,
+and beside it the wire's own one.
 """
 
 from collections.abc import Iterator, Mapping
@@ -11,10 +11,10 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import astuple
 
-from toolwire.types.brief import brief
 from toolwire.types.conversation import Message
 from toolwire.types.encoded import Loss
 from toolwire.types.parts import Opaque, Part, ToolCall
+from toolwire.types.summary import summarize
 
 FinishReason = Literal[
     "stop",
@@ -59,16 +59,16 @@ COUNTS = {
 
 
 MOST_TOKENS = 2**53
-"""The most that every reader of JSON reads as the whole number that it is."""
+"""The largest count of tokens. Every JSON parser reads integers up to this one exactly."""
 
 
 def is_count(value: Any) -> bool:
-    """Whether a value counts tokens: a whole number, none below zero, and none that no database holds."""
+    """Return True if `value` is a count of tokens: an integer from 0 to `MOST_TOKENS`, which databases can store."""
     return type(value) is not bool and isinstance(value, int) and 0 <= value <= MOST_TOKENS
 
 
 class Usage(Struct, frozen=True):
-    """Tokens of one exchange: `input_tokens` includes cached ones, `output_tokens` those of thinking."""
+    """The tokens of one exchange. `input_tokens` includes cached tokens, `output_tokens` those of thinking."""
 
     input_tokens: int | None = None
     output_tokens: int | None = None
@@ -79,11 +79,11 @@ class Usage(Struct, frozen=True):
 
     @property
     def total_tokens(self) -> int:
-        """The tokens of input and output together; a value that is not a count is left out."""
+        """The tokens of input and output together. A value that is not a count is left out."""
         return sum(filter(is_count, (self.input_tokens, self.output_tokens)))  # type: ignore[arg-type]
 
     def keys(self) -> tuple[str, ...]:
-        """List the names of the counts, in both common spellings: a usage can be read like a map."""
+        """Return the names of the counts, in both common spellings. A usage can be read like a mapping."""
         return tuple(COUNTS)
 
     def __getitem__(self, name: str) -> int:
@@ -97,16 +97,16 @@ class Usage(Struct, frozen=True):
         return iter(COUNTS)
 
     def get(self, name: str, default: int | None = None) -> int | None:
-        """Give a count by a name like those of a map; the default for any other name."""
+        """Return the count `name`, or `default` if no count has this name."""
         return self[name] if name in COUNTS else default
 
     def items(self) -> list[tuple[str, int]]:
-        """List the counts with their names, in both common spellings."""
+        """Return the names and the counts, in both common spellings."""
         return [(name, self[name]) for name in COUNTS]
 
     @classmethod
     def of(cls, given: "Usage | Mapping[str, Any] | None") -> "Usage | None":
-        """Read the counts of a map in either spelling."""
+        """Return the usage that a mapping has in either spelling. A usage and None are returned as they are."""
         if given is None or isinstance(given, Usage):
             return given
         named = {COUNTS[name]: count for name, count in given.items() if name in COUNTS and name != "total_tokens"}
@@ -114,7 +114,7 @@ class Usage(Struct, frozen=True):
 
 
 class Choice(Struct, frozen=True):
-    """One answer of several; `raw_finish_reason` is the wire's own word for its end."""
+    """One answer of several. `raw_finish_reason` is the wire's own word for the reason why it ended."""
 
     message: Message
     finish_reason: FinishReason | None = None
@@ -124,10 +124,10 @@ class Choice(Struct, frozen=True):
 
 
 class Response(Struct, frozen=True, kw_only=True):  # noqa: PLW1641 - it holds lists
-    """The response of a model. The first choice is the answer; the properties are those of the answer.
+    """The response of a model. Its first choice is the answer, and its properties are those of the answer.
 
-    `losses` are those of the answer, and of the request if a client sent it. Responses that differ in their losses
-    alone are equal.
+    `losses` are the losses of the answer. If a client sent the request, they include the losses of the request.
+    Responses that differ only in their losses are equal.
     """
 
     choices: list[Choice] = []
@@ -146,24 +146,29 @@ class Response(Struct, frozen=True, kw_only=True):  # noqa: PLW1641 - it holds l
         return astuple(self)[: len(_COMPARED)] == astuple(other)[: len(_COMPARED)]
 
     def __repr__(self) -> str:
-        return brief(self)
+        return summarize(self)
 
     def in_full(self) -> str:
-        """Give the whole response as text, from which an id can be derived."""
+        """Return all of the response as text, from which an id can be derived."""
         compared = astuple(self)[: len(_COMPARED)]
         try:
             return _write_json(compared).decode()
-        except (TypeError, ValueError, OverflowError, RecursionError):  # it holds what is no JSON
+        except (TypeError, ValueError, OverflowError, RecursionError):  # a value in it is not JSON
             return repr(compared)
 
     @classmethod
     def of(cls, message: Message, finish_reason: FinishReason | None = None, **fields: Any) -> Self:
-        """Make a response of one choice."""
+        """Make a response of one choice.
+
+        >>> from toolwire import Message, Response
+        >>> Response.of(Message("assistant", "Hi"), "stop").content
+        'Hi'
+        """
         return cls(choices=[Choice(message, finish_reason)], **fields)
 
     @property
     def message(self) -> Message:
-        """The answer; an empty one if there is no choice."""
+        """The answer. It is empty if there is no choice."""
         return self.choices[0].message if self.choices else Message("assistant", [])
 
     @property
@@ -178,40 +183,40 @@ class Response(Struct, frozen=True, kw_only=True):  # noqa: PLW1641 - it holds l
 
     @property
     def tool_calls(self) -> list[ToolCall]:
-        """The calls to run, in order: each is whole, and its arguments are a JSON object."""
+        """The calls to run, in order. Each is complete, and its arguments are a JSON object."""
         return self.message.tool_calls
 
     def has_tool_calls(self) -> bool:
-        """Whether there are calls to run."""
+        """Return True if there are calls to run."""
         return bool(self.tool_calls)
 
     def is_final_answer(self) -> bool:
-        """Whether the answer is final: it has no calls to run."""
+        """Return True if the answer is final: the model ended it, and it has no calls."""
         return self.finish_reason in ("stop", "stop_sequence") and not (self.tool_calls or self.broken_calls)
 
     @property
     def broken_calls(self) -> list[ToolCall]:
-        """The calls that cannot run: cut off, or with text that is not a JSON object (`raw`, `error`)."""
+        """The calls that cannot run, because they were cut off or their text is not a JSON object (`raw`, `error`)."""
         return self.message.broken_calls
 
     @property
     def finish_reason(self) -> FinishReason | None:
-        """Why the answer ended, in toolwire's word for every wire."""
+        """The reason why the answer ended, as one word for all wires."""
         return self.choices[0].finish_reason if self.choices else None
 
     @property
     def raw_finish_reason(self) -> str | None:
-        """Why the answer ended, in the wire's own word."""
+        """The reason why the answer ended, in the wire's own word."""
         return self.choices[0].raw_finish_reason if self.choices else None
 
 
 _write_json = msgspec.json.Encoder().encode
-# All but the last.
+# Every field except `losses`, which is the last one.
 _COMPARED = tuple(name for name in Response.__struct_fields__ if name != "losses")
 
 
 class Error(Struct, frozen=True):
-    """An error of a provider; `retry_after` is how many seconds it asked to wait."""
+    """An error of a provider. `retry_after` is the number of seconds that the provider asks the client to wait."""
 
     kind: ErrorKind
     message: str

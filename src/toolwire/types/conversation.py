@@ -1,40 +1,41 @@
-"""The canonical model: one conversation with tools, in values that no wire format owns.
+"""The canonical model of a conversation: its messages, its tools and its settings, in values that no wire format owns.
 
 Rules of this file:
-- Every value is frozen; what is absent is None, never a default of some provider.
-- Strings and OpenAI-format maps are accepted where a message or a tool is: they are the best known spelling.
+- Every value is frozen. An absent field has the value None, never the default of some provider.
+- A message can also be given as a string or in OpenAI's format, and a tool in OpenAI's format: most people know these.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self, get_args, overload
 
 from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import force_setattr, replace
 
 from toolwire.errors import InvalidField, MissingFields
-from toolwire.types.frozen import FrozenList, copied_map, shield
+from toolwire.types.frozen import FrozenList, copy_map, copy_on_read
 from toolwire.types.parts import Cache, Opaque, Part, Text, ToolCall, ToolResult, build
 from toolwire.types.reading import (
     CLAUDE,
     RESPONSES,
     frozen_content,
-    read_beside_tool,
     read_call,
     read_parts,
-    take_home,
+    read_unparsed_of_tool,
     take_images,
+    take_wire,
 )
 
 Role = Literal["system", "developer", "user", "assistant", "tool"]
 ROLES: frozenset[str] = frozenset(get_args(Role))
 _SPEAKERS = ROLES - {"tool"}
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
-MAPS = (dict, Mapping)  # a dict is found at once
+MAPS = (dict, Mapping)  # isinstance checks in this order: most maps are dicts, and Mapping is slow
 SCHEMA_KEYS = ("parameters", "input_schema", "inputSchema", "schema")
 
 
 class Tool(Struct, frozen=True, gc=False, tag="tool", tag_field="kind"):
-    """A tool as the model sees it: data without a function. A custom tool takes text (of a `format`)."""
+    """A tool as the model sees it: data without a function. The argument of a `custom` tool is text (of a `format`)."""
 
     name: str
     description: str | None = None
@@ -64,53 +65,62 @@ class Tool(Struct, frozen=True, gc=False, tag="tool", tag_field="kind"):
         for field, value in (("parameters", self.plain_parameters), ("format", self.plain_format)):
             if value is not None and not isinstance(value, dict):
                 raise InvalidField(field, f"must be a map, not {value!r}", path="Tool")
-            force_setattr(self, field, copied_map(value))
-        force_setattr(self, "metadata", copied_map(self.plain_metadata))
+            force_setattr(self, field, copy_map(value))
+        force_setattr(self, "metadata", copy_map(self.plain_metadata))
 
     @classmethod
     def new(cls, attrs: Mapping[str, Any] | None = None, /, **fields: Any) -> Self:
-        """Make a tool from a map or from keywords, naming each missing or invalid field."""
-        kinds = {"name": str, "description": str, "parameters": dict, "metadata": dict, "strict": bool}
+        """Make a tool from a map or from keywords. The error names each missing or invalid field.
+
+        >>> from toolwire import Tool
+        >>> Tool.new(name="ping", description="Ping.", parameters={"type": "object"}).name
+        'ping'
+        """
+        field_types = {"name": str, "description": str, "parameters": dict, "metadata": dict, "strict": bool}
         if isinstance(attrs, MAPS) or attrs is None:
             fields = {**(attrs or {}), **fields}
             schema = next((fields[key] for key in SCHEMA_KEYS if fields.get(key) is not None), None)
             fields = {**fields, "parameters": schema}
             if fields.get("run") is not None:
-                raise InvalidField("run", "has no place in a tool, which is data: declare what runs with `@tool`")
+                raise InvalidField(
+                    "run", "is not a field of a tool, which is data: declare the function with `@tool` instead"
+                )
             attrs = None
-        return build(cls, attrs, fields, cls.REQUIRED, kinds)
+        return build(cls, attrs, fields, cls.REQUIRED, field_types)
 
     @classmethod
     def from_map(cls, attrs: Mapping[str, Any]) -> Self:
-        """Make a tool from a map as configuration files, MCP listings and OpenAI requests spell it."""
+        """Make a tool from a map as configuration files, MCP listings, and requests to OpenAI or Claude spell it."""
         if not isinstance(attrs, MAPS):
             raise InvalidField("attributes", "must be a map", path="Tool")
         inner: Any = attrs.get("function")
-        wrapped = isinstance(inner, MAPS)
-        fields = {str(key): value for key, value in (inner if wrapped else attrs).items()}
+        is_wrapped = isinstance(inner, MAPS)
+        fields = {str(key): value for key, value in (inner if is_wrapped else attrs).items()}
         schemas = [fields.pop(key) for key in SCHEMA_KEYS if fields.get(key) is not None]
         if any(schema != schemas[0] for schema in schemas):
             raise InvalidField("parameters", f"must be given under one of {', '.join(SCHEMA_KEYS)}, not several")
         if schemas:
             fields["parameters"] = schemas[0]
         if attrs.get("input_schema") is not None:
-            fields["opaque"], fields["cache"] = read_beside_tool(attrs, {*cls.__struct_fields__, "type", *SCHEMA_KEYS})
-        if fields.get("description") is None and (wrapped or not {"inputSchema", "input_schema"}.isdisjoint(attrs)):
-            # OpenAI's and Claude's declarations and MCP's listings may leave the description out.
+            fields["opaque"], fields["cache"] = read_unparsed_of_tool(
+                attrs, {*cls.__struct_fields__, "type", *SCHEMA_KEYS}
+            )
+        if fields.get("description") is None and (is_wrapped or not {"inputSchema", "input_schema"}.isdisjoint(attrs)):
+            # The description is optional in the declarations of OpenAI and Claude, and in MCP's listings.
             return replace(cls.new(fields, description=""), description=None)
         return cls.new(fields)
 
     def to_openai_format(self) -> dict[str, Any]:
-        """Write the tool in the most widely known spelling."""
+        """Return the declaration of the tool as a request to OpenAI's Chat Completions has it."""
         fields = ((name, getattr(self, name)) for name in ("name", "description", "parameters", "strict"))
         return {"type": "function", "function": {name: value for name, value in fields if value is not None}}
 
 
-shield(Tool, "parameters", "metadata", "format")
+copy_on_read(Tool, "parameters", "metadata", "format")
 
 
 class ServerTool(Struct, frozen=True, tag="server_tool", tag_field="kind"):
-    """A tool that the provider runs, declared as the provider wants it; only `dialect` understands it."""
+    """A tool that the provider runs. `value` is its declaration, which only the wire of `dialect` understands."""
 
     type: str
     dialect: str
@@ -118,14 +128,14 @@ class ServerTool(Struct, frozen=True, tag="server_tool", tag_field="kind"):
 
 
 class ToolChoice(Struct, frozen=True):
-    """Whether the model may, must or must not call; `names` narrows it to some tools."""
+    """Whether the model may, must or must not call tools. With `names`, only these tools."""
 
     mode: Literal["auto", "none", "required"]
     names: list[str] | None = None
 
 
 class Output(Struct, frozen=True):
-    """The form of the answer: free text, any JSON, or JSON of a schema."""
+    """The form of the answer: free text, any JSON, or JSON that matches a schema."""
 
     kind: Literal["text", "json", "schema"]
     schema: dict[str, Any] | None = None
@@ -135,7 +145,7 @@ class Output(Struct, frozen=True):
 
 
 class Message(Struct, frozen=True, gc=False):
-    """One turn. `Message("Hello")` is the user's; a tool message holds the result of one call."""
+    """One message. `Message("Hello")` is a message of the user. A tool message has the result of one call."""
 
     role: Role
     content: str | list[Part] | UnsetType = UNSET
@@ -191,26 +201,27 @@ class Message(Struct, frozen=True, gc=False):
 
     @classmethod
     def from_map(cls, attrs: Mapping[str, Any]) -> Self:
-        """Make a message from an OpenAI-format map; fields without a canonical name stay opaque for its wire."""
-        rest = dict(attrs)
-        role, content = rest.pop("role", "user"), rest.pop("content", None)
-        calls = rest.pop("tool_calls", None) or []
-        name, call_id = rest.pop("name", None), rest.pop("tool_call_id", None)
-        images, home = take_images(rest), take_home(rest)
+        """Make a message from a map in OpenAI's format. Its other keys become opaque data of the wire that has them."""
+        unparsed = dict(attrs)
+        role, content = unparsed.pop("role", "user"), unparsed.pop("content", None)
+        calls = unparsed.pop("tool_calls", None) or []
+        name, call_id = unparsed.pop("name", None), unparsed.pop("tool_call_id", None)
+        images, wire = take_images(unparsed), take_wire(unparsed)
         if not isinstance(calls, list):
             raise InvalidField("tool_calls", "must be a list", path="Message")
-        if content is None and not calls and rest and role != "assistant":
-            raise InvalidField("content", f"must be there, not {', '.join(map(str, rest))} alone", path="Message")
+        if content is None and not calls and unparsed and role != "assistant":
+            others = ", ".join(map(str, unparsed))
+            raise InvalidField("content", f"is missing: the message has only {others}", path="Message")
         if calls or images or not isinstance(content, str):
             if content is not None and not isinstance(content, str | list):
                 raise InvalidField("content", "must be a string, a list of parts or null", path="Message")
-            words = [content] if isinstance(content, str) else content or []
-            content = [*read_parts(words), *images, *(read_call(call, index) for index, call in enumerate(calls))]
-        return cls(role, content, name, call_id, Opaque(home, rest) if rest else None)
+            items = [content] if isinstance(content, str) else content or []
+            content = [*read_parts(items), *images, *(read_call(call, index) for index, call in enumerate(calls))]
+        return cls(role, content, name, call_id, Opaque(wire, unparsed) if unparsed else None)
 
     @classmethod
     def of(cls, value: "AnyMessage") -> "Message":
-        """Make a message from a message, a text or an OpenAI-format map."""
+        """Make a message from a message, from the user's text, or from a map in OpenAI's format."""
         match value:
             case dict() | Mapping():
                 return cls.from_map(value)
@@ -224,44 +235,54 @@ class Message(Struct, frozen=True, gc=False):
 
     @property
     def parts(self) -> list[Part]:
-        """The content as parts: a string is one text."""
+        """The content as parts. A string is one `Text`."""
         content = self.content
         return [Text(content)] if isinstance(content, str) else content  # type: ignore[return-value]
 
     @property
     def text(self) -> str:
-        """The words of the message, without thinking, calls and media."""
+        """The text of the message, without thinking, calls and media."""
         return "".join([part.text for part in self.parts if type(part) is Text])
 
     @property
     def tool_calls(self) -> list[ToolCall]:
-        """The calls to run, in order: each is whole, and its arguments are a JSON object."""
+        """The calls to run, in order. Each is complete, and its arguments are a JSON object."""
         return [part for part in self.parts if type(part) is ToolCall and part.runs]
 
     @property
     def broken_calls(self) -> list[ToolCall]:
-        """The calls that cannot run: cut off, or with text that is not a JSON object (`raw`, `error`)."""
+        """The calls that cannot run, because they were cut off or their text is not a JSON object (`raw`, `error`)."""
         return [part for part in self.parts if type(part) is ToolCall and not part.runs]
 
 
-AnyMessage = Message | str | Mapping[str, Any]
-"""A message: a value, the user's text, or OpenAI's map."""
+AnyMessage = Message | str | Mapping[str, Any] | ToolResult
+"""A message: a value, the user's text, a map in OpenAI's format, or the result of a call."""
 
 
 class DeclaredTool(Protocol):
-    """What says as which tool it is declared: what `@tool` gives, or a class or an object with a `definition`."""
+    """A tool with its declaration: the result of `@tool`, or a class or an object that has a `definition`."""
 
     def definition(self) -> Tool | Mapping[str, Any]:
-        """Give the declaration."""
+        """Return the declaration."""
+
+
+class _ListsTools(Protocol):
+    def available_tools(self) -> Sequence[Tool]: ...
+
+
+_AnyTool = (
+    Tool | ServerTool | Mapping[str, Any] | DeclaredTool | _ListsTools | Callable[..., object] | tuple[Any, str]
+)  # what `toolwire.resolvers.reading` reads
 
 
 class _DeclaredTools(FrozenList):
-    """Tools as they are declared, and those of them that can be run as they were given."""
+    """The declarations of tools, and as `handlers` those of the tools that can run."""
 
-    handlers: Sequence[DeclaredTool] = ()
+    handlers: Sequence[_AnyTool] = ()
 
 
 _TOOLS = frozenset({Tool, ServerTool})
+_READER = "toolwire.resolvers.reading"
 _NO_TOOLS = FrozenList()
 
 
@@ -279,7 +300,7 @@ class Context(Struct, frozen=True):
             self,
             system: str | list[Part] | None = None,
             messages: Sequence[AnyMessage] = ...,
-            tools: "Sequence[Tool | ServerTool | DeclaredTool | Mapping[str, Any]]" = ...,
+            tools: "Sequence[_AnyTool] | _AnyTool" = ...,
             provider_state: dict[str, Any] | None = None,
         ) -> None: ...
 
@@ -289,22 +310,20 @@ class Context(Struct, frozen=True):
             force_setattr(self, "system", frozen_content(system, "Context.system"))
         for message in messages:
             if type(message) is not Message:
-                messages = [Message.of(message) for message in messages]
+                messages = _read_messages(messages)
                 break
         if type(messages) is not FrozenList:
             force_setattr(self, "messages", FrozenList(messages))
         if not tools:
             force_setattr(self, "tools", _NO_TOOLS)
-        elif not _TOOLS.issuperset(map(type, tools)):
-            declared = _DeclaredTools(_tool_of(tool) for tool in tools)
-            declared.handlers = [tool for tool in tools if hasattr(tool, "definition")]
-            force_setattr(self, "tools", declared)
+        elif not isinstance(tools, Sequence) or not _TOOLS.issuperset(map(type, tools)):
+            force_setattr(self, "tools", _read_tools(tools))
         elif not isinstance(tools, FrozenList):
             force_setattr(self, "tools", FrozenList(tools))
 
     @property
-    def handlers(self) -> Sequence[DeclaredTool]:
-        """The tools that can run: clients run them, and no wire carries them."""
+    def handlers(self) -> Sequence[_AnyTool]:
+        """The tools that can run. A client runs them, and no wire carries them."""
         return getattr(self.tools, "handlers", ())
 
     @classmethod
@@ -313,26 +332,64 @@ class Context(Struct, frozen=True):
         return cls(**fields)
 
 
-def _tool_of(value: Any) -> Tool | ServerTool:
+def _read_messages(values: Iterable[Any]) -> list[Message]:
+    """Return the messages of `values`. Results that follow each other are one message, as `execute` returns them."""
+    messages: list[Message] = []
+    results: list[Part] = []
+    for value in values:
+        if not isinstance(value, ToolResult):
+            results = []
+            messages.append(Message.of(value))
+            continue
+        if results:
+            messages.pop()
+        results = [*results, value]
+        messages.append(Message("tool", results))
+    return messages
+
+
+def _read_tools(tools: Any) -> _DeclaredTools:
+    """Return the declarations of `tools`, and those of them that can run as they were given.
+
+    Functions and resolvers are read by the room above, which is loaded for them only. See
+    docs/decisions/2026-11-27-one-reader-of-tools.md.
+    """
+    if not isinstance(tools, Sequence) or not all(isinstance(tool, (*_TOOLS, *MAPS)) for tool in tools):
+        reading = import_module(_READER)
+        tools = list(reading.tool_list(tools))
+        declared = _DeclaredTools(reading.read_tools(tools, "Context.tools").declared)
+        declared.handlers = [tool for tool in tools if not isinstance(tool, (*_TOOLS, *MAPS))]
+        return declared
+    return _DeclaredTools(read_declaration(tool) for tool in tools)
+
+
+def read_declaration(value: Any) -> Tool | ServerTool:
+    """Return the declaration that `value` is, or the one that a map spells. Raise `InvalidField` if it is neither."""
     if isinstance(value, Tool | ServerTool):
         return value
-    if isinstance(value, MAPS):
-        return _read_server_tool(value) or Tool.from_map(value)
-    declared = getattr(value, "definition", None)
-    return declared() if callable(declared) else Tool.from_map(value)
+    return (_read_server_tool(value) if isinstance(value, MAPS) else None) or Tool.from_map(value)
+
+
+def called_name(tool: Tool | ServerTool) -> str:
+    """Return the name that a call of `tool` has. OpenAI's own tools have no name but their type."""
+    return tool.name if isinstance(tool, Tool) else str(tool.value.get("name") or tool.type)
 
 
 def _read_server_tool(attrs: Mapping[str, Any]) -> ServerTool | None:
-    """Read the map of a tool that its provider runs: a type of its own, and neither a function nor a schema."""
-    kind = attrs.get("type")
-    if not isinstance(kind, str) or kind in ("function", "custom") or any(key in attrs for key in SCHEMA_KEYS):
+    """Parse the map of a tool that its provider runs: it has a type of its own, and neither a function nor a schema."""
+    tool_type = attrs.get("type")
+    if (
+        not isinstance(tool_type, str)
+        or tool_type in ("function", "custom")
+        or any(key in attrs for key in SCHEMA_KEYS)
+    ):
         return None
-    # Claude's types end with their day: web_search_20250305 (anthropic 2.11.0, 2026-11-20).
-    return ServerTool(kind, CLAUDE if kind[-8:].isdigit() else RESPONSES, dict(attrs))
+    # Claude's types end with a date: web_search_20250305 (anthropic 2.11.0, 2026-11-20).
+    return ServerTool(tool_type, CLAUDE if tool_type[-8:].isdigit() else RESPONSES, dict(attrs))
 
 
 class Request(Struct, frozen=True, kw_only=True):
-    """A context, a model and its settings."""
+    """A request to a model: a context, the model's name and the settings."""
 
     context: Context
     model: str | None = None

@@ -1,4 +1,4 @@
-"""What an encode gives: a body to send, where to send it, and what could not be said in it."""
+"""The result of an encode: a body to send, the path to send it to, and its losses."""
 
 from typing import Any, Literal
 
@@ -12,10 +12,13 @@ Severity = Literal["semantic", "minor", "formal"]
 
 
 class Loss(Struct, frozen=True):
-    """One value that the target cannot express: its path in the canonical value, and what became of it.
+    """A value that the target cannot express: its path in the canonical value, and the action of the encoder.
 
-    Its severity: `semantic`, what the model may do or sees has changed; `minor`, the model may do and sees the same,
-    in other words; `formal`, an echo, an envelope or bookkeeping.
+    The severity is one of three:
+
+    - `semantic`: the model sees something else, or may do something else.
+    - `minor`: the model sees and may do the same, in other words.
+    - `formal`: the value is an echo, part of an envelope, or bookkeeping.
     """
 
     path: str
@@ -32,7 +35,7 @@ _write = msgspec.json.Encoder().encode
 
 
 def write_json(value: Any) -> bytes:
-    """Write a body as bytes, or say why it is none."""
+    """Return `value` as JSON. Raise `InvalidBody` if it cannot be written as JSON."""
     try:
         return _write(value)
     except (UnicodeEncodeError, TypeError, OverflowError, RecursionError, ValueError) as problem:
@@ -40,7 +43,7 @@ def write_json(value: Any) -> bytes:
 
 
 class Encoded(Struct, frozen=True):
-    """A body, the path that it is sent to, and the losses."""
+    """An encoded body, the path to send it to, and its losses."""
 
     path: str
     body: dict[str, Any]
@@ -48,12 +51,12 @@ class Encoded(Struct, frozen=True):
 
     @property
     def json(self) -> bytes:
-        """The body as bytes to send."""
+        """The body as JSON bytes."""
         return write_json(self.body)
 
 
 class _Bytes:
-    """A body as bytes, and as a value once that was asked for."""
+    """The bytes of a body, and the value that was parsed from them, once it was needed."""
 
     __slots__ = ("body", "data")
 
@@ -62,27 +65,27 @@ class _Bytes:
         self.body: dict[str, Any] | None = None
 
 
-class Written(Encoded, frozen=True):
-    """A body that was written before it was asked for as a value: the bytes are there, the value is made of them."""
+class EncodedBytes(Encoded, frozen=True):
+    """An `Encoded` that was made of bytes. The body is parsed from the bytes when it is first read."""
 
     @classmethod
-    def of(cls, path: str, data: bytes, losses: tuple[Loss, ...]) -> "Written":
-        """Make it of bytes."""
+    def of(cls, path: str, data: bytes, losses: tuple[Loss, ...]) -> "EncodedBytes":
+        """Make it of the bytes in `data`."""
         return cls(path, _Bytes(data), losses)  # type: ignore[arg-type]
 
     @property  # type: ignore[misc]
     def body(self) -> dict[str, Any]:
-        """The body as a value; who changes it changes what is sent."""
-        held: Any = _held(self)
-        if held.body is None:
-            held.body = msgspec.json.decode(held.data)
-        return held.body  # type: ignore[no-any-return]
+        """The body as a value. A change to it also changes `json`."""
+        stored: Any = _stored(self)
+        if stored.body is None:
+            stored.body = msgspec.json.decode(stored.data)
+        return stored.body  # type: ignore[no-any-return]
 
     @property
     def json(self) -> bytes:
-        """The body as bytes to send."""
-        held: Any = _held(self)
-        return held.data if held.body is None else write_json(held.body)
+        """The body as JSON bytes."""
+        stored: Any = _stored(self)
+        return stored.data if stored.body is None else write_json(stored.body)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Encoded):
@@ -95,11 +98,11 @@ class Written(Encoded, frozen=True):
         return f"Encoded(path={self.path!r}, body={self.body!r}, losses={self.losses!r})"
 
 
-_held = Encoded.__dict__["body"].__get__
+_stored = Encoded.__dict__["body"].__get__
 
 
 class ErrorReply(Struct, frozen=True):
-    """An error as a server of the dialect would answer it; `headers` are those that belong to the error."""
+    """An error as a server of the dialect would send it. `headers` are those of the error, such as `retry-after`."""
 
     status: int
     body: Any
@@ -108,5 +111,5 @@ class ErrorReply(Struct, frozen=True):
 
     @property
     def json(self) -> bytes:
-        """The body as bytes to send."""
+        """The body as JSON bytes."""
         return write_json(self.body)

@@ -1,13 +1,13 @@
-"""The events of a stream: one canonical step of an answer each, in the order in which they happened.
+"""The events of a stream. Each event is one canonical step of an answer, and they are in the order of the stream.
 
 Rules of this file:
-- A part has a `key`, unique in its stream, and lies between its start and its end. Parts may interleave.
-- What a delta said is not said again: the end of a text, a refusal or a thought has all but its words.
-- A call is whole in its `CallEnd` and nowhere else. Fragments of its arguments are text, never arguments.
-- A shell is a value without what the other events say: a response without choices, a choice without parts.
-  The content of a choice's message says how to join its parts: "" where the wire has one string, else [].
-- `opaque` is what else the wire said at this step. Its own dialect says it again; an end repeats whatever of
-  it means something in the value that ends, so that no other dialect has to collect it.
+- A part has a `key` that is unique in its stream. Its events are between its start and its end. Parts may interleave.
+- No text is repeated: the end of a text, a refusal or a thought has every field except the text of the deltas.
+- A call is complete in its `CallEnd` only. Fragments of its arguments are text, never arguments.
+- The `response` of an event has no choices, and the `choice` of an event has no parts: other events carry these.
+  The content of a choice's message is "" if the wire has one string for all parts, else [].
+- `opaque` has the other keys of the wire at this step. The wire's own dialect writes them again. If they mean something
+  in the part or the answer that ends, the end event repeats them, so that no other dialect has to collect them.
 """
 
 from msgspec import Struct
@@ -21,19 +21,19 @@ class _Event(Struct, frozen=True, kw_only=True, tag_field="type", gc=False):
 
 
 class MessageStart(_Event, frozen=True, gc=False, tag="message_start"):
-    """The answer begins: `response` is its head, without content."""
+    """The answer begins. `response` is its head, without content."""
 
     response: Response
 
 
 class MessageDelta(_Event, frozen=True, gc=False, tag="message_delta"):
-    """More is known of the answer: `response` is its head as it is now."""
+    """The head of the answer has changed. `response` is the present head."""
 
     response: Response
 
 
 class PartStart(_Event, frozen=True, gc=False, tag="part_start"):
-    """A part begins; `part` is what is known of it, or all of it if its wire sends it at once."""
+    """A part begins. `part` has what the wire has sent of it so far, which may be all of it."""
 
     key: int
     part: Part
@@ -55,14 +55,14 @@ class RefusalDelta(_Event, frozen=True, gc=False, tag="refusal_delta"):
 
 
 class ThinkingDelta(_Event, frozen=True, gc=False, tag="thinking_delta"):
-    """A piece of a thought."""
+    """A piece of the model's thinking."""
 
     key: int
     text: str
 
 
 class SignatureDelta(_Event, frozen=True, gc=False, tag="signature_delta"):
-    """The signature that binds a thought to its provider; a later one replaces an earlier one."""
+    """The signature that binds thinking to its provider. A later signature replaces an earlier one."""
 
     key: int
     signature: str
@@ -76,9 +76,9 @@ class CitationDelta(_Event, frozen=True, gc=False, tag="citation_delta"):
 
 
 class OpaqueDelta(_Event, frozen=True, gc=False, tag="opaque_delta"):
-    """Data that only its own wire understands: of the part under `key`, or of the answer.
+    """Data that only its own wire understands. It belongs to the part under `key`, else to the answer.
 
-    With `repeated`, the event that ends the part or the answer repeats the data.
+    If `repeated` is true, the event that ends the part or the answer repeats the data.
     """
 
     key: int | None = None
@@ -87,14 +87,14 @@ class OpaqueDelta(_Event, frozen=True, gc=False, tag="opaque_delta"):
 
 
 class PartEnd(_Event, frozen=True, gc=False, tag="part_end"):
-    """A part is complete; its words are in the deltas."""
+    """A part is complete. Its text is in the deltas."""
 
     key: int
     part: Part
 
 
 class CallStart(_Event, frozen=True, gc=False, tag="call_start"):
-    """The model begins a call; it cannot run yet."""
+    """The model begins a call, which cannot run yet."""
 
     key: int
     id: str | None
@@ -105,40 +105,40 @@ class CallStart(_Event, frozen=True, gc=False, tag="call_start"):
 
 
 class CallDelta(_Event, frozen=True, gc=False, tag="call_delta"):
-    """A fragment of the text of a call's arguments; `partial_json` reads what has arrived so far."""
+    """A fragment of a call's argument text. `partial_json` parses the fragments that have arrived so far."""
 
     key: int
     fragment: str
 
 
 class CallEnd(_Event, frozen=True, gc=False, tag="call_end"):
-    """A call is over: whole, or cut off (`call.complete` is false and its text is `call.raw`)."""
+    """A call has ended. If it was cut off, `call.complete` is false and `call.raw` is the text that arrived."""
 
     key: int
     call: ToolCall
 
 
 class UsageDelta(_Event, frozen=True, gc=False, tag="usage_delta"):
-    """The tokens counted so far."""
+    """The tokens that the provider has counted so far."""
 
     usage: Usage
 
 
 class ChoiceEnd(_Event, frozen=True, gc=False, tag="choice_end"):
-    """One answer of several is over; `choice` has no content, and says why it ended."""
+    """One answer of several has ended. `choice` has no content. Its `finish_reason` is the reason why it ended."""
 
     index: int
     choice: Choice
 
 
 class ErrorEnd(_Event, frozen=True, gc=False, tag="error_end"):
-    """An error at the provider or on the way; the parts that arrived before it stay."""
+    """An error of the provider or of the connection. The parts that arrived before it stay valid."""
 
     error: Error
 
 
 class MessageEnd(_Event, frozen=True, gc=False, tag="message_end"):
-    """The stream is over; `complete` is false after an error or a lost connection."""
+    """The stream has ended. `complete` is false after an error or a lost connection."""
 
     complete: bool = True
 

@@ -1,11 +1,11 @@
-"""The parts of a message: what one turn of a conversation is made of.
+"""The parts of a message: texts, media, thinking, calls and results.
 
 Rules of this file:
-- Every value is frozen. Order of parts is kept: it carries meaning.
-- `opaque` holds what only the dialect that made it may replay. `Opaque.value` means something that is lost
-  elsewhere; `Opaque.spelling` is how that wire spelled the value, and means nothing elsewhere.
-- A value with an `opaque` came from a wire; a value without one was made by a user.
-- Media and signatures are text exactly as received: nothing is decoded that would have to be encoded again.
+- Every value is frozen. The order of parts has a meaning, and does not change.
+- `opaque` has the data of one wire that only its dialect may write again. `Opaque.value` is data that other wires lose.
+  `Opaque.spelling` is how the wire spelled the value, which means nothing to other wires.
+- A value with an `opaque` was read from a wire. A value without one was made by an application.
+- Media and signatures are stored as the text that was received, since they are sent again as text.
 """
 
 from collections.abc import Mapping
@@ -15,43 +15,44 @@ from msgspec import UNSET, Struct
 from msgspec.structs import force_setattr
 
 from toolwire.errors import InvalidField, MissingFields
-from toolwire.types.frozen import copied_map, shield
+from toolwire.types.frozen import copy_map, copy_on_read
 from toolwire.types.spelling import Spelling
 from toolwire.wire.arguments import parse_arguments
 
-Made = TypeVar("Made", bound=Struct)
+_Value = TypeVar("_Value", bound=Struct)
 
 
-_KINDS = {str: "a string", dict: "a map", bool: "a boolean", (str, list): "a string or a list of parts"}
+_TYPE_NAMES = {str: "a string", dict: "a map", bool: "a boolean", (str, list): "a string or a list of parts"}
 
 
 def build(
-    kind: type[Made],
+    value_type: type[_Value],
     attrs: Mapping[str, Any] | None,
     fields: dict[str, Any],
     required: tuple[str, ...],
-    kinds: dict[str, Any],
+    field_types: dict[str, Any],
     *nullable: str,
-) -> Made:
-    """Make a value from a map and keywords, naming each required field that is missing, or one of a wrong kind.
+) -> _Value:
+    """Make a `value_type` from the keys of `attrs` and `fields`. The latter win.
 
-    Other keys are ignored, and absent fields keep their defaults; those of `nullable` are None.
+    Other keys are ignored. An absent field has its default, or None if `nullable` names it. Raise `MissingFields` with
+    each field of `required` that is absent, and `InvalidField` for a field that has another type than in `field_types`.
     """
     if attrs is not None and not isinstance(attrs, dict | Mapping):
-        raise InvalidField("attributes", "must be a map", path=kind.__name__)
+        raise InvalidField("attributes", "must be a map", path=value_type.__name__)
     values = {str(key): value for key, value in (attrs or {}).items()} | fields
     missing = [name for name in required if values.get(name) is None]
     if missing:
-        raise MissingFields(kind.__name__, missing)
-    for name, wanted in kinds.items():
-        if values.get(name) is not None and not isinstance(values[name], wanted):
-            raise InvalidField(name, f"must be {_KINDS[wanted]}")
-    present = {name: values[name] for name in kind.__struct_fields__ if values.get(name) is not None}
-    return kind(**{**dict.fromkeys(nullable), **present})
+        raise MissingFields(value_type.__name__, missing)
+    for name, field_type in field_types.items():
+        if values.get(name) is not None and not isinstance(values[name], field_type):
+            raise InvalidField(name, f"must be {_TYPE_NAMES[field_type]}")
+    present = {name: values[name] for name in value_type.__struct_fields__ if values.get(name) is not None}
+    return value_type(**{**dict.fromkeys(nullable), **present})
 
 
 class Opaque(Struct, frozen=True, gc=False, tag="opaque", tag_field="type"):
-    """Data of a provider that the canonical model does not have; only the dialect that read it may write it again."""
+    """Data of a provider that the canonical model does not have. Only the dialect that read it may write it again."""
 
     dialect: str
     value: Any
@@ -59,13 +60,13 @@ class Opaque(Struct, frozen=True, gc=False, tag="opaque", tag_field="type"):
 
 
 class Cache(Struct, frozen=True, gc=False):
-    """A cache mark: the provider's prompt cache should keep everything up to here."""
+    """A cache mark: it asks the provider's prompt cache to store everything up to here."""
 
     ttl: str | None = None
 
 
 class Citation(Struct, frozen=True, gc=False):
-    """A source that a text names."""
+    """A source that a text cites."""
 
     url: str | None = None
     title: str | None = None
@@ -88,13 +89,13 @@ class Text(_Part, frozen=True, gc=False, tag="text"):
 
 
 class Refusal(_Part, frozen=True, gc=False, tag="refusal"):
-    """The model's words for not answering."""
+    """The text with which the model refuses to answer."""
 
     text: str
 
 
 class Image(_Part, frozen=True, gc=False, tag="image"):
-    """A picture: base64 `data` with its `media_type`, or a `url`, or a provider's `file_id`."""
+    """An image: Base64 `data` with its `media_type`, or a `url`, or a provider's `file_id`."""
 
     url: str | None = None
     data: str | None = None
@@ -104,7 +105,7 @@ class Image(_Part, frozen=True, gc=False, tag="image"):
 
 
 class Document(_Part, frozen=True, gc=False, tag="document"):
-    """A file to read: base64 `data`, plain `text`, a `url`, or a provider's `file_id`."""
+    """A file: Base64 `data`, plain `text`, a `url`, or a provider's `file_id`."""
 
     url: str | None = None
     data: str | None = None
@@ -115,7 +116,7 @@ class Document(_Part, frozen=True, gc=False, tag="document"):
 
 
 class Audio(_Part, frozen=True, gc=False, tag="audio"):
-    """Sound: base64 `data` with its `media_type`, or a `url`, or a provider's `file_id`."""
+    """Sound: Base64 `data` with its `media_type`, or a `url`, or a provider's `file_id`."""
 
     data: str | None = None
     media_type: str | None = None
@@ -125,9 +126,9 @@ class Audio(_Part, frozen=True, gc=False, tag="audio"):
 
 
 class Thinking(_Part, frozen=True, gc=False, tag="thinking"):
-    """A thought of the model; `signature` binds it to the provider that made it (`opaque.dialect`).
+    """Thinking of the model. `signature` binds it to the provider that made it (`opaque.dialect`).
 
-    Redacted thinking has no text: its signature is the encrypted blob.
+    Redacted thinking has no text. Its signature is the encrypted data.
     """
 
     text: str = ""
@@ -138,12 +139,12 @@ class Thinking(_Part, frozen=True, gc=False, tag="thinking"):
 class ToolCall(_Part, frozen=True, gc=False, tag="tool_call", eq=False):
     """A call: the model asks to run a tool.
 
-    `raw` is the argument text as it arrived; `error` says why it is not a JSON object (then `arguments` is empty).
-    A custom tool takes free text: `custom` is true and the text is `raw`.
+    `raw` is the argument text as it arrived. If it is not a JSON object, `error` says why, and `arguments` is empty.
+    If the tool takes free text, `custom` is true and `raw` is this text.
     """
 
     id: str | None = None
-    name: str = UNSET  # type: ignore[assignment]  # it must be given, also where the id is not
+    name: str = UNSET  # type: ignore[assignment]  # required, though the field before it has a default
     arguments: dict[str, Any] = {}
     index: int = 0
     complete: bool = True
@@ -163,11 +164,11 @@ class ToolCall(_Part, frozen=True, gc=False, tag="tool_call", eq=False):
     def _own_arguments(self) -> None:
         if not isinstance(self.plain_arguments, dict):
             raise InvalidField("arguments", "must be a map", path="ToolCall")
-        force_setattr(self, "arguments", copied_map(self.plain_arguments))
+        force_setattr(self, "arguments", copy_map(self.plain_arguments))
 
     @property
     def runs(self) -> bool:
-        """Whether the call can run: it is whole, and its arguments are a JSON object."""
+        """Whether the call can run: it is complete, and its arguments are a JSON object."""
         return self.complete and self.error is None
 
     def __eq__(self, other: object) -> bool:
@@ -187,18 +188,25 @@ class ToolCall(_Part, frozen=True, gc=False, tag="tool_call", eq=False):
 
     @classmethod
     def new(cls, attrs: Mapping[str, Any] | None = None, /, **fields: Any) -> "ToolCall":
-        """Make a call from a map or from keywords, naming each missing or invalid field."""
-        kinds = {"id": str, "name": str, "arguments": dict}
-        return build(cls, attrs, fields, ("name", "arguments"), kinds, "id")
+        """Make a call from a map or from keywords. The error names each missing or invalid field."""
+        field_types = {"id": str, "name": str, "arguments": dict}
+        return build(cls, attrs, fields, ("name", "arguments"), field_types, "id")
 
     @classmethod
     def parse(cls, id: str | None, name: str, raw: str, **fields: Any) -> "ToolCall":  # noqa: A002 - the field's name
-        """Make a call from the argument text of a wire; the call keeps the text, and says what is wrong with it."""
+        """Make a call from the argument text `raw` of a wire. If `raw` is not a JSON object, `error` is the reason.
+
+        >>> from toolwire import ToolCall
+        >>> ToolCall.parse("call_1", "look", '{"a": 1}').arguments
+        {'a': 1}
+        >>> ToolCall.parse("call_1", "look", '{"a": ').runs
+        False
+        """
         arguments, error = parse_arguments(raw)
         return cls(id, name, arguments, raw=raw, error=error, **fields)
 
 
-shield(ToolCall, "arguments")
+copy_on_read(ToolCall, "arguments")
 
 
 class ToolResult(_Part, frozen=True, gc=False, tag="tool_result"):
@@ -211,13 +219,13 @@ class ToolResult(_Part, frozen=True, gc=False, tag="tool_result"):
 
     @classmethod
     def new(cls, attrs: Mapping[str, Any] | None = None, /, **fields: Any) -> "ToolResult":
-        """Make a result from a map or from keywords, naming each missing or invalid field."""
-        kinds = {"tool_call_id": str, "name": str, "content": (str, list)}
-        return build(cls, attrs, fields, ("name", "content"), kinds, "tool_call_id")
+        """Make a result from a map or from keywords. The error names each missing or invalid field."""
+        field_types = {"tool_call_id": str, "name": str, "content": (str, list)}
+        return build(cls, attrs, fields, ("name", "content"), field_types, "tool_call_id")
 
 
 class ServerToolCall(_Part, frozen=True, gc=False, tag="server_tool_call"):
-    """A call that the provider runs itself; toolwire never runs it."""
+    """A call that the provider runs itself. toolwire never runs it."""
 
     id: str | None
     name: str
@@ -225,7 +233,7 @@ class ServerToolCall(_Part, frozen=True, gc=False, tag="server_tool_call"):
 
 
 class ServerToolResult(_Part, frozen=True, gc=False, tag="server_tool_result"):
-    """The result of a tool of the provider; `content` is in the provider's own form."""
+    """The result of a tool that the provider ran. `content` has the shape that the provider gives it."""
 
     tool_call_id: str | None
     name: str

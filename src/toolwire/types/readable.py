@@ -1,9 +1,10 @@
-"""Classes as which JSON is read.
+"""Classes into which JSON is parsed, prepared so that any thread may use them.
 
 Rules of this file:
-- A class is looked at while a module is imported, which one thread does alone. msgspec (0.22.0, 2026-11-23) keeps what
-  it knows of a class while it still looks at it: two threads that are the first to read as it end the process.
-- The canonical classes are looked at here, because more than one module reads as them.
+- msgspec (0.22.0, 2026-11-23) stores its information about a class before that information is complete. If two threads
+  are the first to parse into the class, the process crashes. So each class is prepared while its module is imported,
+  which only one thread does.
+- The canonical classes are prepared here, because more than one module parses into them.
 """
 
 from typing import TypeVar
@@ -14,14 +15,14 @@ from toolwire.types.answer import Error, Response
 from toolwire.types.conversation import Message, Request
 from toolwire.types.parts import Opaque, ToolResult
 
-_Kind = TypeVar("_Kind")
+_Class = TypeVar("_Class")
 
 
-def readable(kind: _Kind) -> _Kind:
-    """Give a class that msgspec has looked at."""
-    msgspec.json.Decoder(kind)
-    return kind
+def readable(value_type: _Class) -> _Class:
+    """Prepare `value_type`, so that any thread may parse JSON into it, and return it."""
+    msgspec.json.Decoder(value_type)
+    return value_type
 
 
-for _one in (Error, Message, Opaque, Request, Response, ToolResult):
-    readable(_one)
+for _value_type in (Error, Message, Opaque, Request, Response, ToolResult):
+    readable(_value_type)

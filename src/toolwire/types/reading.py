@@ -1,10 +1,10 @@
-"""Parts and calls as others spell them: OpenAI's maps, Claude's blocks, and tuples with a tag.
+"""Parse parts and calls in the spellings that applications use: OpenAI's maps, Claude's blocks, and tagged tuples.
 
 Rules of this file:
-- What has no canonical field stays opaque, for the wire whose spelling it is.
-- What says that it is a call, a result or a thought, and is none, is refused with its place: an answer to half a
-  history would look like one to the whole.
-- Anything that is no part, and no spelling of one, is refused where it is given.
+- A key without a canonical field becomes opaque data of the wire that has this spelling.
+- A map that has the type of a call, a result or thinking, but lacks its fields, is rejected with its path. Without the
+  part, the model would answer half a history, and nobody would notice.
+- A value that is neither a part nor a spelling of one is rejected when the message is made.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -38,7 +38,7 @@ _CALL_KEYS = frozenset({"id", "type", "function"})
 _FUNCTION_KEYS = frozenset({"name", "arguments"})
 _FILE = {"file_data": "data", "file_url": "url", "file_id": "file_id", "filename": "name"}
 _MEDIUM_SPELLINGS = {OPENAI: ChatMediumSpelling, RESPONSES: ResponsesMediumSpelling}
-_SOUNDS = {"wav": "audio/wav", "mp3": "audio/mpeg"}
+_SOUND_TYPES = {"wav": "audio/wav", "mp3": "audio/mpeg"}
 _SHAPES = {
     "text": '("text", text)',
     "tool_use": '("tool_use", id, name, arguments)',
@@ -48,68 +48,68 @@ _SHAPES = {
 
 
 def read_parts(content: Iterable[Any], path: str = "Message") -> list[Part]:
-    """Read the parts of a message, in whichever spelling each is."""
+    """Parse the parts of a message. Each may be a part, a string, a map or a tagged tuple."""
     parts: list[Part] = []
     calls = 0
-    for place, given in enumerate(content):
-        part = given if type(given) in _PART_TYPES else _read(given, place, path)
+    for index, item in enumerate(content):
+        part = item if type(item) in _PART_TYPES else _read(item, index, path)
         if type(part) is ToolResult and type(part.content) is not str:
-            part = replace(part, content=_read_content(part.content, f"{path}.content[{place}]"))
+            part = replace(part, content=_read_content(part.content, f"{path}.content[{index}]"))
         elif type(part) is ToolCall:
-            part = part if part is given else replace(part, index=calls)
+            part = part if part is item else replace(part, index=calls)
             calls += 1
         parts.append(part)
     return parts
 
 
 def frozen_content(content: Any, path: str = "Message") -> Any:
-    """Read a content that somebody gave, and keep it from change."""
+    """Parse the content that an application gave a message. A list of parts is returned as a `FrozenList`."""
     if type(content) is FrozenList:
         return content
-    read = content if _are_parts(content) else _read_content(content, path)
-    return FrozenList(read) if type(read) is list else read
+    parsed = content if _are_parts(content) else _read_content(content, path)
+    return FrozenList(parsed) if type(parsed) is list else parsed
 
 
 def _are_parts(content: Any) -> bool:
-    """Whether a content is a list of parts as they are, of which nothing has to be read."""
+    """Return True if `content` is a list of canonical parts, so that nothing has to be parsed."""
     if type(content) is not list:
         return False
     for part in content:
-        kind = type(part)
-        if kind not in _PART_TYPES or (kind is ToolResult and type(part.content) is not str):
+        part_type = type(part)
+        if part_type not in _PART_TYPES or (part_type is ToolResult and type(part.content) is not str):
             return False
     return True
 
 
 def _read_content(content: Any, path: str = "Message") -> str | list[Part]:
-    """Read a content: words, or a list of parts."""
+    """Parse a content: a string, or a list of parts."""
     if isinstance(content, str):
         return content
     if isinstance(content, list) or (type(content) is tuple and not (content and isinstance(content[0], str))):
         return read_parts(content, path)
-    raise InvalidField("content", f"must be a string or a list of parts, not {_shown(content)}", path=path)
+    raise InvalidField("content", f"must be a string or a list of parts, not {_excerpt(content)}", path=path)
 
 
-def _read(part: Any, place: int, path: str) -> Part:
-    field = f"content[{place}]"
+def _read(part: Any, index: int, path: str) -> Part:
+    field = f"content[{index}]"
     match part:
         case str():
             return Text(part)
         case Mapping():
             return _read_map(part, field, path)
-        case (str(tag), *rest) if type(part) is tuple and tag in _SHAPES:
-            made = _read_tagged(tag, rest, path)
-            if made is None:
+        case (str(tag), *values) if type(part) is tuple and tag in _SHAPES:
+            parsed = _read_tagged(tag, values, path)
+            if parsed is None:
                 raise InvalidField(field, f"must be {_SHAPES[tag]}", path=path)
-            return made
+            return parsed
         case _ if isinstance(part, Part):
             return part
-    raise InvalidField(field, f"must be a part, a string or a map, not {_shown(part)}", path=path)
+    raise InvalidField(field, f"must be a part, a string or a map, not {_excerpt(part)}", path=path)
 
 
-def _read_tagged(tag: str, rest: list[Any], path: str) -> Part | None:
-    """Read a tuple with a tag; None where it is not of the shape of its tag."""
-    match (tag, *rest):
+def _read_tagged(tag: str, values: list[Any], path: str) -> Part | None:
+    """Parse a tuple of a tag and `values`. Return None if it does not have the shape of its tag."""
+    match (tag, *values):
         case ("text", str(text)):
             return Text(text)
         case ("thinking", str(text)):
@@ -128,89 +128,91 @@ def _read_tagged(tag: str, rest: list[Any], path: str) -> Part | None:
 
 
 def _read_map(part: Mapping[str, Any], field: str, path: str) -> Part:
-    """Read a part of OpenAI's or a block of Claude's; a kind that is not known stays whole."""
-    kind = part.get("type")
-    if isinstance(kind, str) and kind in _BLOCKS:
-        made = _BLOCKS[kind](part, path)
-        if made is None:
-            raise InvalidField(field, f"is no {kind} block: {_WANTED[kind]}", path=path)
-        return made
+    """Parse a part of OpenAI or a block of Claude. A map of an unknown type becomes opaque."""
+    block_type = part.get("type")
+    if isinstance(block_type, str) and block_type in _BLOCKS:
+        parsed = _BLOCKS[block_type](part, path)
+        if parsed is None:
+            raise InvalidField(field, f"is no {block_type} block: {_REQUIREMENTS[block_type]}", path=path)
+        return parsed
     match part:
         case {"type": "text" | "input_text" | "output_text", "text": str(text)}:
-            cache, opaque = _cache_of(part), _left_of(part, {"type", "text"}, _home_of(part))
-            # A mark that came with the known spelling goes out with it, and to Claude.
+            cache, opaque = _cache_of(part), _opaque_of(part, {"type", "text"}, _wire_of(part))
+            # The mark `cache_control` is written for OpenAI's wire and for Claude's.
             return Text(text, cache=cache, opaque=opaque or (None if cache is None else Opaque(OPENAI, {})))
         case {"type": "image_url", "image_url": {"url": str(url), **inner}}:
             return _read_image(url, inner, dict(part))
-    return _read_openais(part) or Opaque(_home_of(part), part)
+    return _read_openai_medium(part) or Opaque(_wire_of(part), part)
 
 
-def _read_openais(part: Mapping[str, Any]) -> Part | None:
-    """Read a picture, sound or a file of OpenAI's, if nothing else is said of it."""
+def _read_openai_medium(part: Mapping[str, Any]) -> Part | None:
+    """Parse an image, a sound or a file in OpenAI's spelling. Return None if the map has any other key."""
     match dict(part):
-        case {"type": "input_image", "image_url": str(url), "detail": str(detail), **left} if not left:
+        case {"type": "input_image", "image_url": str(url), "detail": str(detail), **unparsed} if not unparsed:
             return Image(**_source_in(url), detail=detail, opaque=Opaque(RESPONSES, {}))
-        case {"type": "input_image", "image_url": str(url), **left} if not left:
+        case {"type": "input_image", "image_url": str(url), **unparsed} if not unparsed:
             return Image(**_source_in(url), opaque=Opaque(RESPONSES, {}))
-        case {"type": "input_audio", "input_audio": {"data": str(data), "format": str(kind), **more}, **left} if (
-            kind in _SOUNDS and not more and not left
-        ):
-            return Audio(data, _SOUNDS[kind], opaque=Opaque(OPENAI, {}))
-        case {"type": "file", "file": {**file}, **left} if not left:
+        case {
+            "type": "input_audio",
+            "input_audio": {"data": str(data), "format": str(kind), **more},
+            **unparsed,
+        } if kind in _SOUND_TYPES and not more and not unparsed:
+            return Audio(data, _SOUND_TYPES[kind], opaque=Opaque(OPENAI, {}))
+        case {"type": "file", "file": {**file}, **unparsed} if not unparsed:
             return _read_file(file, OPENAI)
         case {"type": "input_file", **file}:
             return _read_file(file, RESPONSES)
     return None
 
 
-def _read_file(file: dict[Any, Any], home: str) -> Document | None:
-    """Read a file; data that is no data URL, or a URL that stands in its place, goes out as it came."""
+def _read_file(file: dict[Any, Any], wire: str) -> Document | None:
+    """Parse a file in the spelling of `wire`. If its data is not a data URL, the wire gets the data as it was given."""
     if not file.keys() <= _FILE.keys() or not all(isinstance(value, str) for value in file.values()):
         return None
     spelling, fields = None, {_FILE[key]: value for key, value in file.items()}
     data = fields.pop("data", None)
     source = {} if data is None else _source_in(data)
     if data is not None and "data" not in source:
-        medium_spelling = _MEDIUM_SPELLINGS[home]
+        medium_spelling = _MEDIUM_SPELLINGS[wire]
         if "://" in data:
             spelling = medium_spelling(data=data)
         else:
             source, spelling = {"data": data}, medium_spelling(is_bare=True)
     fields = source | fields
-    return None if fields.keys() <= {"name"} else Document(**fields, opaque=Opaque(home, {}, spelling=spelling))
+    return None if fields.keys() <= {"name"} else Document(**fields, opaque=Opaque(wire, {}, spelling=spelling))
 
 
 def _source_in(url: str) -> dict[str, Any]:
-    """Say where a medium is: in a data URL, or at one."""
-    media_type, mark, data = url.partition(";base64,")
-    if mark and media_type.startswith("data:") and not {";", ","} & set(media_type):
+    """Return the fields for the source of a medium: the data of a data URL, or any other URL."""
+    media_type, separator, data = url.partition(";base64,")
+    if separator and media_type.startswith("data:") and not {";", ","} & set(media_type):
         return {"data": data, "media_type": media_type[5:]}
     return {"url": url}
 
 
-def _home_of(part: Mapping[str, Any]) -> str:
-    """Say whose spelling a map is."""
-    kind = str(part.get("type"))
-    if kind.startswith(("input_", "output_")) and kind != "input_audio":
+def _wire_of(part: Mapping[str, Any]) -> str:
+    """Return the dialect of the wire that has this spelling."""
+    part_type = str(part.get("type"))
+    if part_type.startswith(("input_", "output_")) and part_type != "input_audio":
         return RESPONSES
-    claudes = kind.endswith(("_tool_use", "_tool_result")) or kind in ("search_result", "container_upload")
-    return CLAUDE if claudes or "citations" in part else OPENAI
+    is_claude = part_type.endswith(("_tool_use", "_tool_result")) or part_type in ("search_result", "container_upload")
+    return CLAUDE if is_claude or "citations" in part else OPENAI
 
 
-def take_home(rest: dict[str, Any]) -> str:
-    """Say whose spelling a message is, and take the type out of what is left of it where an item says one."""
-    if rest.get("type") != "message":
+def take_wire(unparsed: dict[str, Any]) -> str:
+    """Return the dialect of the wire that spells a message so. Remove the `type` that an item of Responses has."""
+    if unparsed.get("type") != "message":
         return OPENAI
-    del rest["type"]
+    del unparsed["type"]
     return RESPONSES
 
 
-def take_images(rest: dict[str, Any]) -> list[Part]:
-    """Take the images that stand beside a content, as Ollama has them, out of what is left of a message."""
-    images = rest.get("images")
+def take_images(unparsed: dict[str, Any]) -> list[Part]:
+    """Remove the `images` that a message of Ollama has beside its content, and return them."""
+    images = unparsed.get("images")
     if not isinstance(images, list) or not all(isinstance(image, str) for image in images):
         return []
-    del rest["images"]
+    del unparsed["images"]
     return [Image(data=image) for image in images]
 
 
@@ -225,24 +227,24 @@ def _cache_of(part: Mapping[str, Any]) -> Cache | None:
 
 def _read_image(url: str, inner: dict[Any, Any], part: dict[str, Any]) -> Image:
     detail = inner.pop("detail") if isinstance(inner.get("detail"), str) else None
-    opaque = _left_of(part | {"image_url": inner}, {"type"} if inner else {"type", "image_url"})
+    opaque = _opaque_of(part | {"image_url": inner}, {"type"} if inner else {"type", "image_url"})
     return Image(**_source_in(url), detail=detail, opaque=opaque)
 
 
 def _read_tool_use(block: Mapping[str, Any], _path: str) -> Part | None:
     match block:
         case {"id": str(call_id), "name": str(name), "input": dict(arguments)}:
-            return ToolCall(call_id, name, arguments, **_beside(block, "id", "name", "input"))
+            return ToolCall(call_id, name, arguments, **_cache_and_opaque(block, "id", "name", "input"))
     return None
 
 
 def _read_tool_result(block: Mapping[str, Any], path: str) -> Part | None:
-    content, failed = block.get("content"), block.get("is_error") or False
-    if not isinstance(block.get("tool_use_id"), str) or not isinstance(failed, bool):
+    content, is_error = block.get("content"), block.get("is_error") or False
+    if not isinstance(block.get("tool_use_id"), str) or not isinstance(is_error, bool):
         return None
-    read = "" if content is None else _read_content(content, path)
-    beside = _beside(block, "tool_use_id", "content", "is_error")
-    return ToolResult(block["tool_use_id"], None, read, is_error=failed, **beside)
+    parsed = "" if content is None else _read_content(content, path)
+    others = _cache_and_opaque(block, "tool_use_id", "content", "is_error")
+    return ToolResult(block["tool_use_id"], None, parsed, is_error=is_error, **others)
 
 
 def _read_thinking(block: Mapping[str, Any], _path: str) -> Part | None:
@@ -259,15 +261,15 @@ def _read_thinking(block: Mapping[str, Any], _path: str) -> Part | None:
 def _read_medium(block: Mapping[str, Any], _path: str) -> Part | None:
     fields = _source_of(block.get("source"))
     if block["type"] == "image":
-        return None if fields is None or "text" in fields else Image(**fields, **_beside(block, "source"))
+        return None if fields is None or "text" in fields else Image(**fields, **_cache_and_opaque(block, "source"))
     title = block.get("title")
-    return None if fields is None else Document(**fields, name=title, **_beside(block, "source", "title"))
+    return None if fields is None else Document(**fields, name=title, **_cache_and_opaque(block, "source", "title"))
 
 
 def _source_of(source: Any) -> dict[str, Any] | None:
     match source:
-        case {"type": "base64", "media_type": str(kind), "data": str(data)}:
-            return {"media_type": kind, "data": data}
+        case {"type": "base64", "media_type": str(media_type), "data": str(data)}:
+            return {"media_type": media_type, "data": data}
         case {"type": "text", "data": str(text)}:
             return {"media_type": source.get("media_type"), "text": text}
         case {"type": "url", "url": str(url)}:
@@ -285,7 +287,7 @@ _BLOCKS: dict[str, Callable[[Mapping[str, Any], str], Part | None]] = {
     "image": _read_medium,
     "document": _read_medium,
 }
-_WANTED = {
+_REQUIREMENTS = {
     "tool_use": "it needs an id, a name and an input that is a map",
     "tool_result": "it needs a tool_use_id, and a content that is a string or a list of blocks",
     "thinking": "it needs its text under `thinking`",
@@ -295,25 +297,25 @@ _WANTED = {
 }
 
 
-def _beside(block: Mapping[str, Any], *taken: str) -> dict[str, Any]:
-    """Give a block's cache mark, and what else Claude's wire says of it."""
-    return {"cache": _cache_of(block), "opaque": _left_of(block, {"type", *taken}, CLAUDE)}
+def _cache_and_opaque(block: Mapping[str, Any], *parsed: str) -> dict[str, Any]:
+    """Return the cache mark of a block of Claude, and its keys that are not in `parsed` as opaque data."""
+    return {"cache": _cache_of(block), "opaque": _opaque_of(block, {"type", *parsed}, CLAUDE)}
 
 
-def read_beside_tool(attrs: Mapping[str, Any], taken: set[str]) -> tuple[Opaque | None, Cache | None]:
-    """Give what else Claude's wire says of a tool, and its cache mark."""
-    return _left_of(attrs, taken, CLAUDE), _cache_of(attrs)
+def read_unparsed_of_tool(attrs: Mapping[str, Any], parsed: set[str]) -> tuple[Opaque | None, Cache | None]:
+    """Return the keys of a tool of Claude that are not in `parsed` as opaque data, and its cache mark."""
+    return _opaque_of(attrs, parsed, CLAUDE), _cache_of(attrs)
 
 
 def read_call(call: Any, index: int) -> ToolCall:
-    """Read a call of OpenAI's."""
+    """Parse an entry of `tool_calls` in OpenAI's spelling. Raise `InvalidField` if it is not one."""
     match call:
         case {"function": {"name": str(name), "arguments": str(raw)}}:
             arguments, error = parse_arguments(raw)
-            call_id, opaque = _id_of(call, index), _left_in(call)
+            call_id, opaque = _id_of(call, index), _opaque_of_call(call)
             return ToolCall(call_id, name, arguments, index, raw=raw, error=error, opaque=opaque)
         case {"function": {"name": str(name), "arguments": dict(arguments)}}:
-            return ToolCall(_id_of(call, index), name, arguments, index, opaque=_left_in(call))
+            return ToolCall(_id_of(call, index), name, arguments, index, opaque=_opaque_of_call(call))
         case {"type": "custom", "custom": {"name": str(name), "input": str(text)}}:
             return ToolCall(_id_of(call, index), name, index=index, raw=text, custom=True)
         case ToolCall():
@@ -328,21 +330,22 @@ def _id_of(call: Any, index: int) -> str | None:
     return call_id
 
 
-def _left_in(call: dict[str, Any]) -> Opaque | None:
+def _opaque_of_call(call: dict[str, Any]) -> Opaque | None:
     inner = call["function"]
     if len(inner) == 2 and call.keys() <= _CALL_KEYS:
         return None
     inner = {key: value for key, value in inner.items() if key not in _FUNCTION_KEYS}
-    return _left_of({**call, "function": inner}, _CALL_KEYS - {"function"} if inner else _CALL_KEYS)
+    return _opaque_of({**call, "function": inner}, _CALL_KEYS - {"function"} if inner else _CALL_KEYS)
 
 
-def _left_of(value: Mapping[str, Any], taken: set[str] | frozenset[str], dialect: str = OPENAI) -> Opaque | None:
-    """Keep what has no canonical field for the wire whose spelling this is."""
-    marked = "cache_control" in value and _cache_of(value) is not None
-    rest = {key: inner for key, inner in value.items() if key not in taken and not (marked and key == "cache_control")}
-    return Opaque(dialect, rest) if rest else None
+def _opaque_of(value: Mapping[str, Any], parsed: set[str] | frozenset[str], dialect: str = OPENAI) -> Opaque | None:
+    """Return the keys of `value` that have no canonical field as opaque data of the wire that has this spelling."""
+    if "cache_control" in value and _cache_of(value) is not None:
+        parsed = {*parsed, "cache_control"}
+    unparsed = {key: inner for key, inner in value.items() if key not in parsed}
+    return Opaque(dialect, unparsed) if unparsed else None
 
 
-def _shown(value: object) -> str:
+def _excerpt(value: object) -> str:
     text = repr(value)
     return text if len(text) <= 80 else f"{text[:80]}..."

@@ -12,7 +12,15 @@ from contextvars import ContextVar
 
 
 class CallKey(str):
-    """The idempotency key of a call. A tool's parameter of this type receives the key; the model does not see it."""
+    """The idempotency key of a call. A tool's parameter of this type receives the key; the model does not see it.
+
+    >>> from toolwire import CallKey, tool
+    >>> @tool(effects="idempotent")
+    ... def pay(order: str, key: CallKey) -> str:
+    ...     return f"{order} is paid"
+    >>> list(pay.definition().parameters["properties"])
+    ['order']
+    """
 
     __slots__ = ()
 

@@ -1,7 +1,7 @@
-"""The argument text of a call: read to an object, or kept with the reason why it is none.
+"""Parse the argument text of a call to an object, and write arguments as text.
 
-Rule: nothing is repaired. Text that two readers could understand differently (a key given twice) is an error,
-because what is shown for approval must be what runs.
+Rule: text is never repaired. Text that two parsers could read differently, such as a duplicate key, is an error. The
+tool must get exactly the arguments that the user approved.
 """
 
 import json
@@ -9,8 +9,8 @@ from typing import Any
 
 import msgspec
 
-BROKEN = " (cut off)"
-"""What is added to the text of a call that is not to be run, where it would be read as a whole one."""
+CUT_OFF_SUFFIX = " (cut off)"
+"""The suffix for the text of a call that must not run, if a reader could take the text for complete."""
 
 _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
@@ -18,7 +18,10 @@ _raw_decode = json.JSONDecoder().raw_decode
 
 
 def parse_arguments(raw: str) -> tuple[dict[str, Any], str | None]:
-    """Read argument text; empty text and `null` are no arguments."""
+    """Parse argument text. Return the arguments, and why the text is not usable or None.
+
+    Empty text and `null` mean no arguments.
+    """
     try:
         value = _decode(raw)
     except (msgspec.DecodeError, UnicodeEncodeError, RecursionError) as problem:
@@ -28,15 +31,15 @@ def parse_arguments(raw: str) -> tuple[dict[str, Any], str | None]:
     if type(value) is not dict:
         if value is None:
             return {}, None
-        return {}, f"an object was expected, not {kind_of(value)}"
+        return {}, f"an object was expected, not {type_name(value)}"
     if raw.count(":") == len(value) or _is_compact(raw, value) or _has_each_key_once(raw, value):
         return value, None
-    twice = _key_given_twice(raw)
-    return (value, None) if twice is None else ({}, f"the key {twice!r} is given twice")
+    duplicate = _find_duplicate_key(raw)
+    return (value, None) if duplicate is None else ({}, f"the key {duplicate!r} is given twice")
 
 
 def _is_compact(raw: str, value: dict[str, Any]) -> bool:
-    """Whether writing the value gives the very same text; then no key was lost in reading."""
+    """Return True if encoding `value` results in exactly `raw`, so that `raw` has no duplicate key."""
     try:
         return bool(_encode(value) == raw.encode())
     except (UnicodeEncodeError, RecursionError):
@@ -44,25 +47,25 @@ def _is_compact(raw: str, value: dict[str, Any]) -> bool:
 
 
 def _has_each_key_once(raw: str, value: dict[str, Any]) -> bool:
-    """Prove it for a flat object: every key is followed by a colon, and there are as many as were read."""
+    """Return True if a flat object has as many colons after quotes as keys, so that no key is a duplicate."""
     spaced = " :" in raw or "\n:" in raw or "\t:" in raw or "\r:" in raw
     return not spaced and raw.count('":') == len(value)
 
 
 def format_arguments(arguments: dict[str, Any]) -> str:
-    """Write arguments as the shortest text that reads back to them."""
+    """Return `arguments` as compact JSON text."""
     try:
         return _encode(arguments).decode()
     except (UnicodeEncodeError, TypeError, OverflowError, RecursionError):
         return json.dumps(arguments, separators=(",", ":"))
 
 
-def kind_of(value: object) -> str:
-    """Name a JSON value's kind for an error message."""
-    return _KINDS.get(type(value), type(value).__name__)
+def type_name(value: object) -> str:
+    """Return the name of the JSON type of `value`, for an error message."""
+    return _TYPE_NAMES.get(type(value), type(value).__name__)
 
 
-_KINDS = {
+_TYPE_NAMES = {
     dict: "an object",
     list: "an array",
     str: "a string",
@@ -73,44 +76,47 @@ _KINDS = {
 }
 
 
-class _Twice(Exception):
+class _DuplicateKey(Exception):
     pass
 
 
-def _key_given_twice(raw: str) -> str | None:
+def _find_duplicate_key(raw: str) -> str | None:
     try:
-        json.loads(raw, object_pairs_hook=_distinct)
-    except _Twice as signal:
+        json.loads(raw, object_pairs_hook=_reject_duplicates)
+    except _DuplicateKey as signal:
         return str(signal.args[0])
     return None
 
 
-def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    made = dict(pairs)
-    if len(made) != len(pairs):
+def _reject_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) != len(pairs):
         seen: set[str] = set()
-        raise _Twice(next(key for key, _ in pairs if key in seen or seen.add(key)))  # type: ignore[func-returns-value]
-    return made
+        raise _DuplicateKey(next(key for key, _ in pairs if key in seen or seen.add(key)))  # type: ignore[func-returns-value]
+    return members
 
 
 def input_of(call: Any) -> dict[str, Any]:
-    """Give what a call was made with; text that is no JSON object stays text."""
-    read = call.plain_arguments or (call.runs and not call.custom)
-    return call.plain_arguments if read else {"input": call.raw}
+    """Return the arguments of `call`. Text that is no JSON object is returned under the key `input`."""
+    has_object = call.plain_arguments or (call.runs and not call.custom)
+    return call.plain_arguments if has_object else {"input": call.raw}
 
 
-def _came(call: Any, wire: str) -> bool:
-    """Whether a call was read from another wire than the one that it is written for."""
+def _is_foreign(call: Any, wire: str) -> bool:
+    """Return True if `call` was decoded from another wire than `wire`, which it is encoded for."""
     return bool(wire) and call.opaque is not None and call.opaque.dialect != wire
 
 
-def half_text(raw: str, *, marked: bool) -> str:
-    """Write the text of a call that was cut off; `marked` says that no reader may take it for a whole one."""
-    return f"{raw}{BROKEN}" if marked and begins_whole(raw) and not raw.endswith(BROKEN) else raw
+def cut_off_text(raw: str, *, marked: bool) -> str:
+    """Return the argument text of a call that was cut off.
+
+    With `marked`, text that a reader could take for complete gets the suffix `CUT_OFF_SUFFIX`.
+    """
+    return f"{raw}{CUT_OFF_SUFFIX}" if marked and may_be_complete(raw) and not raw.endswith(CUT_OFF_SUFFIX) else raw
 
 
-def begins_whole(text: str) -> bool:
-    """Return True if a reader may take a text, or the beginning of it, for all arguments of a call."""
+def may_be_complete(text: str) -> bool:
+    """Return True if a reader could take `text`, or the beginning of it, for the complete arguments of a call."""
     try:
         return parse_arguments(text)[1] is None or type(_raw_decode(text.lstrip())[0]) is dict
     except (ValueError, RecursionError):
@@ -118,26 +124,26 @@ def begins_whole(text: str) -> bool:
 
 
 def argument_text(call: Any, wire: str = "") -> str:
-    """Write a call's arguments for a wire of text: as they came, for as long as that still means the same.
+    """Return the arguments of `call` as text. The received text is kept if it still means the same.
 
-    A call that came from another wire has an object: not every client reads no text as no arguments. One that cannot
-    run, and whose text does not say so, is none that a client could run.
+    - A call from another wire always gets an object, because not every client accepts empty text as no arguments.
+    - A call from another wire that must not run gets the suffix `CUT_OFF_SUFFIX` if a client could run its text.
     """
     raw: str | None = call.raw
     if not call.complete and not call.plain_arguments:
-        return half_text(raw or "", marked=_came(call, wire))
-    if call.error is not None and not call.plain_arguments and _came(call, wire) and begins_whole(raw or ""):
-        return f"{(raw or '').strip() or '{}'}{BROKEN}"
+        return cut_off_text(raw or "", marked=_is_foreign(call, wire))
+    if call.error is not None and not call.plain_arguments and _is_foreign(call, wire) and may_be_complete(raw or ""):
+        return f"{(raw or '').strip() or '{}'}{CUT_OFF_SUFFIX}"
     if raw is None:
         return format_arguments(call.plain_arguments)
     if call.error is None:
         try:
-            same = _decode(raw) == call.plain_arguments
+            is_unchanged = _decode(raw) == call.plain_arguments
         except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
-            same = False
-        if same:
+            is_unchanged = False
+        if is_unchanged:
             return raw
     arguments, error = parse_arguments(raw)
-    same = call.plain_arguments == arguments and ((error is None) == (call.error is None) or not raw.strip())
-    came = _came(call, wire)
-    return raw if same and not (came and error is None) else format_arguments(call.plain_arguments)
+    is_unchanged = call.plain_arguments == arguments and ((error is None) == (call.error is None) or not raw.strip())
+    is_foreign = _is_foreign(call, wire)
+    return raw if is_unchanged and not (is_foreign and error is None) else format_arguments(call.plain_arguments)

@@ -1,13 +1,14 @@
-"""Frames of a stream: bytes, however they were cut, to whole messages, and messages to bytes.
+"""Split the bytes of a stream into frames, and write frames as bytes.
 
 Rules of this file:
-- The frames do not depend on how the bytes were cut, and each byte is looked at a bounded number of times.
-- What has arrived of an unfinished frame is kept; a line, a data or an object of more than `limit` bytes is
-  an error, which holds the frames before it.
-- Server-sent events follow the WHATWG: a line ends with CR, LF or CRLF and with nothing else, a byte order
-  mark may stand first, an empty line ends a frame. What none ended is no frame; `unfinished` gives it.
-- A line that is no field says nothing there. It is told as a frame named `STRAY`, because some servers
-  report an error as bare JSON.
+- The frames do not depend on how the bytes were split. Each byte is scanned a bounded number of times.
+- The bytes of an unfinished frame are buffered. A line, the data of an event or an object of more than `limit` bytes
+  raises `FrameTooLarge`, which has the frames before it.
+- Server-sent events follow the WHATWG (https://html.spec.whatwg.org/multipage/server-sent-events.html). A line ends
+  with CR, LF or CRLF only. A byte order mark may come first. An empty line ends a frame. An event without this line is
+  no frame. `unfinished` returns it.
+- The WHATWG ignores a line that is no field. Here it is a frame with the name `STRAY`, because some servers report an
+  error as bare JSON.
 """
 
 import re
@@ -18,23 +19,23 @@ LIMIT = 64 * 1024 * 1024
 BOM = b"\xef\xbb\xbf"
 STRAY = b"\n"
 Frame = tuple[bytes, bytes]
-"""An event's name, empty where it has none, and its data; `STRAY` is a name that no event can have."""
+"""The name of an event, which may be empty, and its data. No event can have the name `STRAY`."""
 
 
 class _LineSplitter:
-    """Bytes to lines; the last of them waits for its end."""
+    """Splits bytes into lines, and buffers an unfinished line."""
 
-    __slots__ = ("after_return", "begun", "held")
+    __slots__ = ("after_return", "buffer", "started")
 
     def __init__(self) -> None:
-        self.held = bytearray()
-        self.begun = False
+        self.buffer = bytearray()
+        self.started = False
         self.after_return = False
 
     def split(self, data: bytes) -> list[bytes]:
-        """Give the lines that these bytes end."""
-        if not self.begun:
-            data = self._leave_out_mark(data)
+        """Return the lines that `data` completes."""
+        if not self.started:
+            data = self._strip_mark(data)
         if self.after_return and data:
             self.after_return = False
             data = data.removeprefix(b"\n")
@@ -43,37 +44,40 @@ class _LineSplitter:
         lines = data.splitlines()
         last = data[-1]
         self.after_return = last == 13
-        waiting = lines.pop() if last not in b"\r\n" else b""
-        held = self.held
-        if held and lines:
-            lines[0] = bytes(held) + lines[0]
-            held.clear()
-        if waiting:
-            held += waiting
+        unfinished = lines.pop() if last not in b"\r\n" else b""
+        buffer = self.buffer
+        if buffer and lines:
+            lines[0] = bytes(buffer) + lines[0]
+            buffer.clear()
+        if unfinished:
+            buffer += unfinished
         return lines
 
-    def _leave_out_mark(self, data: bytes) -> bytes:
-        data = bytes(self.held) + data
-        self.held.clear()
+    def _strip_mark(self, data: bytes) -> bytes:
+        data = bytes(self.buffer) + data
+        self.buffer.clear()
         if len(data) < len(BOM) and BOM.startswith(data):
-            self.held += data
+            self.buffer += data
             return b""
-        self.begun = True
+        self.started = True
         return data.removeprefix(BOM)
 
-    def rest(self) -> bytes:
-        """Give what has arrived of a line that nothing ended."""
-        return bytes(self.held)
+    def unfinished_line(self) -> bytes:
+        """Return the unfinished line."""
+        return bytes(self.buffer)
 
 
-_USUAL = re.compile(rb"(?:event: (.+)\n)?data: (.*)\n\n|:.*\n\n")
+_USUAL_EVENT = re.compile(rb"(?:event: (.+)\n)?data: (.*)\n\n|:.*\n\n")
 
 
 class EventStream:
-    """Server-sent events to frames.
+    """Splits server-sent events into frames.
 
-    Events of the usual shape that came whole take a short way, and so do comments; all others are read line by line.
-    `_idle` says that a new event may begin with the next byte.
+    Complete events of the usual form, and comments, are matched by one pattern. All others are read line by line.
+
+    - `last_id`: the last event id.
+    - `retry`: the milliseconds before a reconnection that the server asked for.
+    - `_idle`: the next byte starts a new event.
     """
 
     __slots__ = ("_data", "_id", "_idle", "_lines", "_name", "_size", "last_id", "limit", "retry")
@@ -90,16 +94,16 @@ class EventStream:
         self._size = 0
 
     def feed(self, data: bytes) -> list[Frame]:
-        """Give the frames that these bytes end."""
+        """Return the frames that `data` completes. Raise `FrameTooLarge` if one exceeds the limit."""
         frames: list[Frame] = []
-        place, end = 0, len(data)
+        position, end = 0, len(data)
         if self._idle and end <= self.limit and b"\r" not in data:
-            while place < end and (usual := _USUAL.match(data, place)) is not None:
+            while position < end and (usual := _USUAL_EVENT.match(data, position)) is not None:
                 if usual.lastindex is not None:
                     frames.append(usual.groups(b""))  # type: ignore[arg-type]
-                place = usual.end()
-        if place < end:
-            self._read_lines(data[place:], frames)
+                position = usual.end()
+        if position < end:
+            self._read_lines(data[position:], frames)
         return frames
 
     def _read_lines(self, data: bytes, frames: list[Frame]) -> None:
@@ -119,13 +123,13 @@ class EventStream:
                 frames.append((STRAY, line))
             if self._size > self.limit:
                 raise FrameTooLarge(self.limit, frames)
-        if len(splitter.held) > self.limit:
+        if len(splitter.buffer) > self.limit:
             raise FrameTooLarge(self.limit, frames)
-        begun = self._data or self._name or splitter.held or splitter.after_return or self._id != self.last_id
-        self._idle = splitter.begun and not begun
+        has_started = self._data or self._name or splitter.buffer or splitter.after_return or self._id != self.last_id
+        self._idle = splitter.started and not has_started
 
     def _read_field(self, line: bytes) -> bool:
-        """Read a field, or a comment; whether the line is one."""
+        """Process a field or a comment. Return False if `line` is neither."""
         field, _, value = line.partition(b":")
         value = value.removeprefix(b" ")
         match field:
@@ -147,8 +151,8 @@ class EventStream:
         return True
 
     def unfinished(self) -> list[Frame]:
-        """Give the frame that no empty line ended; a reader of the WHATWG's kind would discard it."""
-        line, data = self._lines.rest(), self._data
+        """Return the frame that no empty line has ended. A parser as the WHATWG describes it would discard it."""
+        line, data = self._lines.unfinished_line(), self._data
         if line[:5] == b"data:":
             data = [*data, line[5:].removeprefix(b" ")]
             line = b""
@@ -161,47 +165,47 @@ _OUTSIDE = re.compile(rb'["{}\[\]]')
 
 
 class JsonObjects:
-    """JSON objects one after the other, whatever stands between them: in an array, in lines, over lines.
+    """Splits consecutive JSON objects, in an array, on lines or over several lines, into frames.
 
-    An object is found by its braces; whether it is one, its reader says.
+    An object is found by its braces. Whether it is valid JSON is not checked here.
     """
 
-    __slots__ = ("_depth", "_escaped", "_held", "_quoted", "limit")
+    __slots__ = ("_buffer", "_depth", "_escaped", "_quoted", "limit")
 
     def __init__(self, limit: int = LIMIT) -> None:
         self.limit: int = limit
-        self._held = bytearray()
+        self._buffer = bytearray()
         self._depth = 0
         self._quoted = False
         self._escaped = False
 
     def feed(self, data: bytes) -> list[Frame]:
-        """Give the objects that these bytes end."""
+        """Return the objects that `data` completes. Raise `FrameTooLarge` if one exceeds the limit."""
         frames: list[Frame] = []
-        place, begin = int(self._escaped and bool(data)), 0
+        position, start = int(self._escaped and bool(data)), 0
         self._escaped = self._escaped and not data
-        while (match := (_IN_STRING if self._quoted else _OUTSIDE).search(data, place)) is not None:
-            place, depth = match.end(), self._depth
+        while (match := (_IN_STRING if self._quoted else _OUTSIDE).search(data, position)) is not None:
+            position, depth = match.end(), self._depth
             if match.group() == b"\\":
-                self._escaped = place == len(data)
-                place += 1
+                self._escaped = position == len(data)
+                position += 1
                 continue
-            self._turn(match.group())
+            self._track_nesting(match.group())
             if not depth and self._depth:
-                begin = place - 1
+                start = position - 1
             elif depth and not self._depth:
-                if len(self._held) + place - begin > self.limit:
+                if len(self._buffer) + position - start > self.limit:
                     raise FrameTooLarge(self.limit, frames)
-                frames.append((b"", bytes(self._held) + data[begin:place]))
-                self._held.clear()
+                frames.append((b"", bytes(self._buffer) + data[start:position]))
+                self._buffer.clear()
         if self._depth:
-            self._held += data[begin:]
-            if len(self._held) > self.limit:
+            self._buffer += data[start:]
+            if len(self._buffer) > self.limit:
                 raise FrameTooLarge(self.limit, frames)
         return frames
 
-    def _turn(self, mark: bytes) -> None:
-        """Go into or out of a string, an object or an array; outside of objects only an object counts."""
+    def _track_nesting(self, mark: bytes) -> None:
+        """Update the nesting at the start or end of a string, object or array. Outside of objects, only `{` counts."""
         if mark == b'"':
             self._quoted = not self._quoted and self._depth > 0
         elif mark == b"{" or (mark == b"[" and self._depth):
@@ -210,16 +214,16 @@ class JsonObjects:
             self._depth -= 1
 
     def is_idle(self) -> bool:
-        """Whether a new object may begin with the next byte: none has begun and not ended."""
+        """Return True if no object is unfinished."""
         return self._depth == 0
 
     def unfinished(self) -> list[Frame]:
-        """Give nothing: half an object is none."""
+        """Return no frame, because an unfinished object is none."""
         return []
 
 
 class JsonLines:
-    """JSON objects, one on each line; a line that is none may be a piece of one that is spread over lines."""
+    """Splits lines of JSON into frames. A line may be a piece of an object that is spread over several lines."""
 
     __slots__ = ("_lines", "limit")
 
@@ -228,20 +232,20 @@ class JsonLines:
         self._lines = _LineSplitter()
 
     def feed(self, data: bytes) -> list[Frame]:
-        """Give the lines that these bytes end, without the empty ones."""
+        """Return the lines that `data` completes, but no blank ones. Raise `FrameTooLarge` beyond the limit."""
         frames: list[Frame] = []
         for line in self._lines.split(data):
             if len(line) > self.limit:
                 raise FrameTooLarge(self.limit, frames)
             if line and not line.isspace():
                 frames.append((b"", line))
-        if len(self._lines.held) > self.limit:
+        if len(self._lines.buffer) > self.limit:
             raise FrameTooLarge(self.limit, frames)
         return frames
 
     def unfinished(self) -> list[Frame]:
-        """Give the last line, which may lack its end."""
-        line = self._lines.rest()
+        """Return the last line, which may be incomplete."""
+        line = self._lines.unfinished_line()
         return [(b"", line)] if line.strip() else []
 
 
@@ -249,26 +253,26 @@ Framing = EventStream | JsonObjects | JsonLines
 
 
 def write_event(data: bytes, name: bytes = b"") -> bytes:
-    """Write one server-sent event; data that has lines gets as many."""
+    """Return one server-sent event. Each line of `data` gets its own `data` field."""
     if b"\n" in data or b"\r" in data:
         data = b"\ndata: ".join(data.splitlines() + ([b""] if data[-1:] in b"\r\n" else []))
     return b"event: " + name + b"\ndata: " + data + b"\n\n" if name else b"data: " + data + b"\n\n"
 
 
 class JsonArray:
-    """Writes objects as one JSON array, each as soon as it is there."""
+    """Writes objects one by one as a JSON array."""
 
-    __slots__ = ("_begun",)
+    __slots__ = ("_has_object",)
 
     def __init__(self) -> None:
-        self._begun = False
+        self._has_object = False
 
     def write(self, data: bytes) -> bytes:
-        """Write one object."""
-        before = b",\r\n" if self._begun else b"["
-        self._begun = True
-        return before + data
+        """Return the bytes for the next object `data`."""
+        separator = b",\r\n" if self._has_object else b"["
+        self._has_object = True
+        return separator + data
 
     def close(self) -> bytes:
-        """End the array."""
-        return b"]" if self._begun else b"[]"
+        """Return the bytes that end the array."""
+        return b"]" if self._has_object else b"[]"

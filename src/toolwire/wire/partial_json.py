@@ -1,9 +1,9 @@
-"""What the beginning of a call's arguments says so far: to be shown while it arrives, never to be run.
+"""Preview the arguments of a call while they arrive. A preview is for display only, and must never be executed.
 
 Rules of this file:
-- A preview is no dict and no call, so that nothing takes it for arguments.
-- Only what cannot change any more is shown: whole values, and of the last text what has arrived. A number
-  or a word that may go on is left out, and so is a key without its value.
+- A preview is neither a dict nor a call, so that it cannot be mistaken for arguments.
+- It has only values that cannot change any more: complete values, and the beginning of the last text. A number or a
+  literal that may continue is left out, and so is a key without a value.
 """
 
 import re
@@ -20,14 +20,21 @@ _UNREADABLE = (msgspec.DecodeError, UnicodeEncodeError, RecursionError)
 
 
 class Preview(Struct, frozen=True):
-    """The value of a beginning of JSON text; `complete` says whether the text is whole."""
+    """The value of JSON text that may be incomplete. `complete` is True if it is complete."""
 
     value: Any
     complete: bool
 
 
 def partial_json(fragments: str) -> Preview:
-    """Read the beginning of a call's arguments."""
+    """Return a preview of the argument text `fragments`, which may be incomplete.
+
+    The `value` is None if nothing can be shown yet.
+
+    >>> from toolwire import partial_json
+    >>> partial_json('{"city": "Lon').value
+    {'city': 'Lon'}
+    """
     try:
         return Preview(_decode(fragments), complete=True)
     except _UNREADABLE:
@@ -39,30 +46,30 @@ def partial_json(fragments: str) -> Preview:
 
 
 def _close(text: str) -> str:
-    """Cut a beginning of JSON after the last thing that cannot change, and close what is open there."""
-    open_: list[str] = []
-    cut = 0
+    """Return `text` up to the last value that cannot change, with its open objects and arrays closed."""
+    closers: list[str] = []
+    end = 0
     in_key = False
-    for token in _TOKENS.finditer(text):
-        word = token.group()
-        match word[0]:
+    for match in _TOKENS.finditer(text):
+        lexeme = match.group()
+        match lexeme[0]:
             case "{" | "[":
-                open_.append(_CLOSERS[word])
-                in_key = word == "{"
+                closers.append(_CLOSERS[lexeme])
+                in_key = lexeme == "{"
             case "}" | "]":
-                if open_[-1:] != [word]:
+                if closers[-1:] != [lexeme]:
                     break
-                open_.pop()
+                closers.pop()
             case "," | ":":
-                in_key = word == "," and open_[-1:] == ["}"]
+                in_key = lexeme == "," and closers[-1:] == ["}"]
                 continue
-            case '"' if not token.group(1) and not in_key:
-                return f'{text[: token.end()]}"{"".join(reversed(open_))}'
-            case '"' if in_key or not token.group(1):
+            case '"' if not match.group(1) and not in_key:
+                return f'{text[: match.end()]}"{"".join(reversed(closers))}'
+            case '"' if in_key or not match.group(1):
                 continue
             case '"':
                 pass
-            case _ if token.end() == len(text):
+            case _ if match.end() == len(text):
                 break
-        cut = token.end()
-    return text[:cut] + "".join(reversed(open_))
+        end = match.end()
+    return text[:end] + "".join(reversed(closers))

@@ -1,12 +1,13 @@
-"""The bytes that arrive on an HTTP/1.1 connection, returned so that no piece runs past the end of a response.
+"""Split the bytes of an HTTP/1.1 connection so that no piece extends beyond the end of a response.
 
-An HTTP parser keeps what it has read beyond the end of a response, and takes it for the beginning of the next one. Its
-public interface does not tell that it did. So the bytes are cut before the parser sees them: at every place where a
-response may end. A parser that reads only while its response is incomplete leaves the rest here, where `size` shows it.
+An HTTP parser buffers bytes beyond the end of a response, and takes them for the start of the next one. Its public
+interface does not show such bytes. So the bytes are split before the parser gets them, at every position where a
+response may end. A parser that reads only while its response is incomplete leaves later bytes here, and `size` counts
+them.
 
 Rules of this file:
-- A cut where no response ends costs a call and nothing else. A missing cut would give one request's answer to another.
-- Bytes are never held back: `take` returns them all, but for the cut.
+- A split where no response ends costs only one more call. A missing split would give one request's response to another.
+- Bytes are never held back. `take` returns all bytes up to the next split.
 """
 
 import re
@@ -30,23 +31,23 @@ class ResponseBytes:
     def __init__(self) -> None:
         self.size: int = 0
         self._pieces: deque[bytes] = deque()
-        self._start = 0  # where the first piece goes on
+        self._start = 0  # the position of the next byte in the first piece
         self.begin()
 
     def begin(self) -> None:
-        """Expect the head of a response: a request was sent."""
+        """Expect the head of a response, because a request was sent."""
         self._section: _Section = "head"
         self._head = bytearray()
         self._missing = 0
-        self._before = b"\n"  # the last bytes that were returned: a chunk's size begins a line
+        self._before = b"\n"  # the last bytes that were returned, because the size of a chunk starts a line
 
     def add(self, data: bytes) -> None:
-        """Add `data`, which has arrived."""
+        """Add received bytes."""
         self._pieces.append(data)
         self.size += len(data)
 
     def take(self) -> bytes:
-        """Return the next bytes, at most up to where a response may end; nothing if none have arrived."""
+        """Return the next bytes, at most up to where a response may end. Return no bytes if there are none."""
         if not self._pieces:
             return b""
         piece = self._pieces[0][self._start :] if self._start else self._pieces[0]
@@ -61,7 +62,7 @@ class ResponseBytes:
         return piece
 
     def _cut(self, piece: bytes) -> int:
-        """Return how many bytes of `piece` belong to the present response at most."""
+        """Return how many bytes of `piece` may belong to the current response."""
         match self._section:
             case "head":
                 return self._cut_head(piece)
@@ -80,18 +81,18 @@ class ResponseBytes:
         return len(piece)
 
     def _cut_head(self, piece: bytes) -> int:
-        known = len(self._head)
+        length = len(self._head)
         self._head += piece
-        blank = _BLANK_LINE.search(self._head, known)
+        blank = _BLANK_LINE.search(self._head, length)
         if blank is None:
-            if len(self._head) > _LONGEST_HEAD:  # every parser has refused it
+            if len(self._head) > _LONGEST_HEAD:  # every parser has rejected it
                 self._section = "endless"
             return len(piece)
         self._read_head(bytes(self._head[: blank.end()]))
-        return blank.end() - known
+        return blank.end() - length
 
     def _read_head(self, head: bytes) -> None:
-        """Note how the end of the body is told (RFC 9112, section 6.3)."""
+        """Store how the end of the body is found (RFC 9112, section 6.3)."""
         status, length = _STATUS.match(head), _LENGTH.search(head)
         code = status.group(1) if status is not None else b""
         self.begin()
@@ -105,8 +106,8 @@ class ResponseBytes:
             self._section, self._missing = "sized", missing
 
     def _cut_at_blank_line(self, piece: bytes) -> int:
-        known = len(self._before)
-        blank = _BLANK_LINE.search(self._before + piece, known)
-        end = len(piece) if blank is None else blank.end() - known
+        length = len(self._before)
+        blank = _BLANK_LINE.search(self._before + piece, length)
+        end = len(piece) if blank is None else blank.end() - length
         self._before = (self._before + piece[:end])[-2:]
         return end

@@ -1,10 +1,10 @@
-"""HTTP as the clients see it: a transport of one method, `send`, in sync and in async code.
+"""The HTTP interface of the clients: a transport with one method, `send`, in sync and in async code.
 
 Rules of this file:
-- A transport gives an answer as soon as its head is there; its body is read piece by piece, and no redirect
-  is followed.
-- What goes wrong is a `TransportError` with a kind; it never holds a header, so that no key gets into a log.
-- An answer is closed by whoever asked for it, read to its end or not.
+- A transport returns the response when its head has arrived. The body is read piece by piece. Redirects are not
+  followed.
+- A failure is a `TransportError` with a kind. It never contains a header, so that no key gets into a log.
+- The caller closes the response, whether it has read the whole body or not.
 """
 
 import re
@@ -20,9 +20,12 @@ FailureKind = Literal["connect", "timeout", "reset", "protocol", "cancelled", "t
 
 
 class Timeouts(Struct, frozen=True):
-    """Seconds: to connect, until the answer begins, between two pieces of it, and in total.
+    """The time limits of an exchange in seconds. None means no limit.
 
-    Pauses between attempts count in the total.
+    - `connect`: to connect.
+    - `first`: until the response starts.
+    - `between`: between two pieces of the response.
+    - `total`: in total, with the pauses between attempts.
     """
 
     connect: float | None = 10.0
@@ -32,14 +35,14 @@ class Timeouts(Struct, frozen=True):
 
 
 class Bounds(Struct, frozen=True):
-    """The largest answer: its bytes, and the events of its stream."""
+    """The size limits of an answer: its bytes, and the events of its stream."""
 
     bytes: int = 64 * 1024 * 1024
     events: int = 1_000_000
 
 
 class HttpRequest(Struct, frozen=True):
-    """One request; the headers may hold a key, so they are not shown."""
+    """An HTTP request. Its headers may contain a key, so `repr` leaves them out."""
 
     method: str
     url: str
@@ -54,9 +57,9 @@ class HttpRequest(Struct, frozen=True):
 
 
 class TransportError(ToolwireError):
-    """An HTTP request could not be sent, or its answer could not be read; `kind` says how it failed.
+    """An HTTP request could not be sent, or its response could not be read.
 
-    `sent` is False if the server cannot have received the request.
+    `kind` is the kind of failure. `sent` is False if the server cannot have received the request.
     """
 
     def __init__(self, kind: FailureKind, message: str) -> None:
@@ -66,61 +69,61 @@ class TransportError(ToolwireError):
 
 
 class Stop(Protocol):
-    """Says when to stop, from any thread: `toolwire.Cancel` is one."""
+    """A signal to stop, which any thread may set. `toolwire.Cancel` is one."""
 
     def is_set(self) -> bool:
-        """Whether it was said."""
+        """Return True if the signal is set."""
 
     def telling(self, listener: Callable[[], None]) -> AbstractContextManager[Any]:
-        """Call a listener when it stops, while the `with` lasts."""
+        """Call `listener` when the signal is set, as long as the `with` block lasts."""
 
 
 class AwaitedResponse(Protocol):
-    """What a server answers to who awaits it: its head, and its body in pieces; an empty piece is the end."""
+    """An HTTP response in async code: its head, and its body in pieces. An empty piece is the end."""
 
     status: int
     headers: dict[str, str]
 
     async def aread(self) -> bytes:
-        """Give the next piece."""
+        """Return the next piece of the body."""
 
     async def afinish(self) -> None:
-        """Read what little may be left, so that the connection can be used again; then let go of it."""
+        """Read a short rest of the body, so that the connection can be reused, and release the connection."""
 
     async def aclose(self) -> None:
-        """Let go of the connection: it is given back if all was read, else closed."""
+        """Release the connection. It is reused if the whole body was read, else closed."""
 
 
 class HttpResponse(AwaitedResponse, Protocol):
-    """What a server answers, in sync and in async code."""
+    """An HTTP response, in sync and in async code."""
 
     def read(self) -> bytes:
-        """Give the next piece."""
+        """Return the next piece of the body."""
 
     def finish(self) -> None:
-        """Read what little may be left, so that the connection can be used again; then let go of it."""
+        """Read a short rest of the body, so that the connection can be reused, and release the connection."""
 
     def close(self) -> None:
-        """Let go of the connection: it is given back if all was read, else closed."""
+        """Release the connection. It is reused if the whole body was read, else closed."""
 
 
 class AwaitedTransport(Protocol):
-    """Sends requests in async code."""
+    """Sends HTTP requests in async code."""
 
     async def asend(self, request: HttpRequest, timeouts: Timeouts, stop: Stop | None = None) -> AwaitedResponse:
-        """Send a request, and give the head of the answer."""
+        """Send `request`, and return the response when its head has arrived. Raise `TransportError` on failure."""
 
 
 class Transport(Protocol):
-    """Sends requests, in sync and in async code."""
+    """Sends HTTP requests, in sync and in async code."""
 
     def send(self, request: HttpRequest, timeouts: Timeouts, stop: Stop | None = None) -> HttpResponse:
-        """Send a request, and give the head of the answer."""
+        """Send `request`, and return the response when its head has arrived. Raise `TransportError` on failure."""
 
     async def asend(self, request: HttpRequest, timeouts: Timeouts, stop: Stop | None = None) -> HttpResponse:
-        """Send a request, and give the head of the answer."""
+        """Send `request`, and return the response when its head has arrived. Raise `TransportError` on failure."""
 
 
 def url_without_secrets(url: str) -> str:
-    """Give where a URL leads, without what may be secret in it: a password, a query."""
+    """Return `url` without the parts that may be secret: user name, password and query."""
     return re.sub(r"//[^/?#]*@", "//", url.partition("?")[0])

@@ -1,7 +1,9 @@
 """Calls and results of a Messages conversation.
 
-Rule: arguments are an object here; text that is none cannot be said and is a loss. None at all, and the text that
-some servers give, are read too, and written back as they came.
+Rules of this file:
+- The input of a call is an object. Arguments that are no object are a loss.
+- Missing input, and the JSON text that proxies of Chat Completions forward, are decoded too. They return to this wire
+  as they came.
 """
 
 from typing import Any
@@ -9,16 +11,16 @@ from typing import Any
 from msgspec import UNSET
 
 from toolwire.dialects.anthropic.parts import DIALECT, WIRE, decode_parts, encode_document, encode_image, encode_text
-from toolwire.encoding.calls import Arguments, holds_value, read_arguments, say_object, spell_value
+from toolwire.encoding.calls import Arguments, arguments_as_object, holds_value, read_arguments, spell_value
 from toolwire.encoding.ledger import Ledger, made_by, spelling_of, take
 from toolwire.types import Document, Image, Opaque, Part, Text, ToolCall, ToolResult
 from toolwire.types.spelling.anthropic import MessagesCallSpelling, MessagesResultSpelling
 from toolwire.wire.arguments import format_arguments, parse_arguments
-from toolwire.wire.names import made_id
+from toolwire.wire.names import generate_call_id
 
 
-def decode_call(block: dict[str, Any], place: int, index: int) -> Part:
-    """Read a `tool_use` block."""
+def decode_call(block: dict[str, Any], message_number: int, call_index: int) -> Part:
+    """Decode a `tool_use` block. If it has no id, one is generated from `message_number` and `call_index`."""
     name = block.get("name")
     if type(name) is not str:
         return Opaque(DIALECT, block)
@@ -34,22 +36,22 @@ def decode_call(block: dict[str, Any], place: int, index: int) -> Part:
         has_no_input="input" not in block,
         input=raw_input,
     )
-    call_id = made_id(place, index) if call_id is None else call_id
+    call_id = generate_call_id(message_number, call_index) if call_id is None else call_id
     opaque = WIRE.mark(unparsed, spelling)
-    return ToolCall(call_id, name, arguments, index, True, raw, error, cache=cache, opaque=opaque)
+    return ToolCall(call_id, name, arguments, call_index, True, raw, error, cache=cache, opaque=opaque)
 
 
 def _take_id(unparsed: dict[str, Any], key: str) -> tuple[str | None, bool]:
-    """Take an id out of the unparsed keys, without its escape, and tell whether it had one. An empty id stays."""
-    written = unparsed.get(key)
-    if type(written) is not str or not written:
+    """Remove an id from the unparsed keys. Return it unescaped, and whether it was escaped. An empty id stays."""
+    raw = unparsed.get(key)
+    if type(raw) is not str or not raw:
         return None, False
     del unparsed[key]
-    return WIRE.restore_id(written)
+    return WIRE.restore_id(raw)
 
 
 def _take_input(unparsed: dict[str, Any]) -> tuple[Arguments, Any]:
-    """Take the input out of the unparsed keys: return the arguments that it means, and the input if it is no object."""
+    """Remove the input from the unparsed keys. Return the arguments that it means, and the input if it is no object."""
     raw_input = unparsed.pop("input", UNSET)
     if type(raw_input) is dict:
         return (raw_input, None, None), UNSET
@@ -69,34 +71,34 @@ def _keeps_input(call: ToolCall, spelling: MessagesCallSpelling) -> bool:
 
 
 def came_whole(call: ToolCall) -> bool:
-    """Return True if the input of `call` can be written as it was sent. The broken text of a stream can not."""
+    """Return True if the input of `call` can be encoded as it came. The broken text of a stream cannot."""
     spelling = spelling_of(call.opaque, MessagesCallSpelling)
     return not call.raw or spelling.has_no_input or spelling.input is not UNSET
 
 
 def encode_call(call: ToolCall, ledger: Ledger) -> dict[str, Any]:
-    """Write a `tool_use` block."""
+    """Encode a `tool_use` block."""
     spelling = spelling_of(call.opaque, MessagesCallSpelling)
     is_native = _is_native(call.opaque, spelling)
     body = {
         "type": "tool_use",
-        "id": ledger.ids.call(call.id, own=is_native),
+        "id": ledger.ids.call(call.id, is_native=is_native),
         "name": call.name if is_native else ledger.names.write(call.name),
         "input": call.plain_arguments,
     }
     if not is_native and (call.custom or call.error is not None or not call.complete):
-        body["input"] = say_object(call, ledger)
+        body["input"] = arguments_as_object(call, ledger)
         if not call.complete:
             ledger.lose_cut()
     elif call.error is not None and not came_whole(call):
-        body["input"] = say_object(call, ledger)
+        body["input"] = arguments_as_object(call, ledger)
     elif is_native:
         _spell_call(body, call, spelling)
     return ledger.finish(body, call)
 
 
 def _spell_call(body: dict[str, Any], call: ToolCall, spelling: MessagesCallSpelling) -> None:
-    """Write a call of this wire as the wire spelled it."""
+    """Change the body of a call of this wire to the spelling in which it came."""
     if spelling.has_no_id:
         del body["id"]
     if _keeps_input(call, spelling):
@@ -106,7 +108,7 @@ def _spell_call(body: dict[str, Any], call: ToolCall, spelling: MessagesCallSpel
 
 
 def decode_result(block: dict[str, Any]) -> ToolResult:
-    """Read a `tool_result` block; one that names no call answers the next that waits."""
+    """Decode a `tool_result` block. A result without an id answers the next call that has no result."""
     unparsed = block.copy()
     del unparsed["type"]
     call_id, is_escaped = _take_id(unparsed, "tool_use_id")
@@ -123,7 +125,7 @@ def decode_result(block: dict[str, Any]) -> ToolResult:
 
 
 def _take_content(unparsed: dict[str, Any]) -> tuple[str | list[Part], Any]:
-    """Take the content out of the unparsed keys: return words or parts, and the content if it is neither."""
+    """Remove the content from the unparsed keys. Return its text or parts, and the content if it is neither."""
     content: Any = unparsed.get("content")
     if type(content) is str:
         return unparsed.pop("content"), UNSET
@@ -135,16 +137,17 @@ def _take_content(unparsed: dict[str, Any]) -> tuple[str | list[Part], Any]:
 
 
 def encode_result(part: ToolResult, ledger: Ledger) -> dict[str, Any]:
-    """Write a `tool_result` block."""
+    """Encode a `tool_result` block."""
     content, spelling = part.content, spelling_of(part.opaque, MessagesResultSpelling)
     is_native = _is_native(part.opaque, spelling)
-    body: dict[str, Any] = {"type": "tool_result", "tool_use_id": ledger.ids.result(part.tool_call_id, own=is_native)}
+    call_id = ledger.ids.result(part.tool_call_id, is_native=is_native)
+    body: dict[str, Any] = {"type": "tool_result", "tool_use_id": call_id}
     if type(content) is str:
         if content or is_native:
             body["content"] = spell_value(content, spelling.content)
     elif content:
-        worded = part.is_error and not made_by(part.opaque, DIALECT)
-        body["content"] = _encode_content(content, ledger, worded=worded)
+        text_only = part.is_error and not made_by(part.opaque, DIALECT)
+        body["content"] = _encode_content(content, ledger, text_only=text_only)
     if part.is_error:
         body["is_error"] = True
     if is_native and part.tool_call_id is None and spelling.has_no_id:
@@ -152,15 +155,18 @@ def encode_result(part: ToolResult, ledger: Ledger) -> dict[str, Any]:
     return ledger.finish(body, part)
 
 
-def _encode_content(parts: Any, ledger: Ledger, *, worded: bool) -> list[dict[str, Any]]:
-    """Write what a result holds; an error has to be `worded` ("all content must be type `text`", 2026-11-20)."""
+def _encode_content(parts: Any, ledger: Ledger, *, text_only: bool) -> list[dict[str, Any]]:
+    """Encode the content of a result.
+
+    Anthropic's server accepts only text in an error ("all content must be type `text`", 2026-11-20).
+    """
     blocks: list[Any] = []
-    for part in ledger.inside(parts):
+    for part in ledger.each_inner_part(parts):
         match part:
             case Text():
                 block: dict[str, Any] | None = encode_text(part, ledger)
-            case Image() | Document() if worded:
-                ledger.lose("", "tool_result", f"an error of {DIALECT} holds words alone")
+            case Image() | Document() if text_only:
+                ledger.lose("", "tool_result", f"{DIALECT} accepts only text in an error")
                 continue
             case Image():
                 block = encode_image(part, ledger)
@@ -169,8 +175,8 @@ def _encode_content(parts: Any, ledger: Ledger, *, worded: bool) -> list[dict[st
             case Opaque() if part.dialect == DIALECT:
                 block = part.value
             case _:
-                ledger.lose("", "tool_result", f"a result of {DIALECT} cannot hold this part")
+                ledger.lose("", "tool_result", f"a result of {DIALECT} cannot contain this part")
                 continue
-        if ledger.said(block, part) and (type(part) is not Text or part.text or made_by(part.opaque, DIALECT)):
+        if ledger.was_written(block, part) and (type(part) is not Text or part.text or made_by(part.opaque, DIALECT)):
             blocks.append(block)
     return blocks

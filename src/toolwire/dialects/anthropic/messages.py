@@ -1,10 +1,10 @@
 """Turns of a Messages conversation.
 
 Rules of this file:
-- A turn that was read here is written as that turn. Turns from elsewhere are grouped: all results of an
-  assistant's turn and the user's words after them stand in one user's turn, the results first.
-- Nothing moves across a turn of the assistant, and no earlier turn changes when later ones are added: prompt
-  caches and thinking signatures are bound to what came before.
+- A turn of this wire is encoded as that turn. Messages from other wires are grouped: the results of an assistant's
+  turn and the user's text after them become one user's turn, the results first.
+- Nothing moves across a turn of the assistant, and later turns never change an earlier one: prompt caches and thinking
+  signatures depend on all that precedes them.
 """
 
 from collections.abc import Callable
@@ -28,7 +28,7 @@ from toolwire.dialects.anthropic.parts import (
 )
 from toolwire.encoding.ledger import Ledger, is_unparsed, made_by, take, take_entries
 from toolwire.encoding.quirks import Quirks
-from toolwire.encoding.repair import remind
+from toolwire.encoding.repair import wrap_reminder
 from toolwire.types import (
     Audio,
     Document,
@@ -45,17 +45,17 @@ from toolwire.types import (
     ToolResult,
 )
 
-_EMPTY = "(empty)"
-_THOUGHTS = ("thinking", "redacted_thinking")
+_EMPTY_TEXT = "(empty)"
+_THINKING_TYPES = ("thinking", "redacted_thinking")
 
 
 def decode_messages(bodies: list[Any], first: int = 0) -> list[Message]:
-    """Read the turns of a request, the `first` of this number."""
-    return [_decode_message(body, place) for place, body in enumerate(bodies, first)]
+    """Decode turns of a request. The first of `bodies` has the index `first` in the conversation."""
+    return [_decode_message(body, index) for index, body in enumerate(bodies, first)]
 
 
-def _decode_message(body: Any, place: int = 0) -> Message:
-    """Read one turn; one that is not understood is kept whole."""
+def _decode_message(body: Any, index: int = 0) -> Message:
+    """Decode one turn. A turn that is not understood becomes an opaque part."""
     role: Any = body.get("role") if type(body) is dict else None
     if role not in ("user", "assistant", "system"):
         return WIRE.unparsed_message(body)
@@ -64,90 +64,97 @@ def _decode_message(body: Any, place: int = 0) -> Message:
     text = take(unparsed, "content", str)
     if text is not None:
         return Message(role, text, None, None, WIRE.mark(unparsed))
-    parts = decode_blocks(take_entries(unparsed, "content"), place)
+    parts = decode_blocks(take_entries(unparsed, "content"), index)
     if role == "user" and parts and type(parts[0]) is ToolResult and set(map(type, parts)) == {ToolResult}:
         role = "tool"
     return Message(role, parts, None, None, WIRE.mark(unparsed))
 
 
-def decode_blocks(blocks: list[Any], place: int) -> list[Part]:
-    """Read the blocks of a turn, its calls numbered."""
+def decode_blocks(blocks: list[Any], message_number: int) -> list[Part]:
+    """Decode the blocks of a turn. `message_number` makes the ids of calls without one unique."""
     parts: list[Part] = []
-    calls = 0
+    call_count = 0
     for block in blocks:
-        kind = block.get("type") if type(block) is dict else None
-        if kind == "tool_use":
-            parts.append(decode_call(block, place, calls))
-            calls += 1
-        elif kind == "tool_result":
+        block_type = block.get("type") if type(block) is dict else None
+        if block_type == "tool_use":
+            parts.append(decode_call(block, message_number, call_count))
+            call_count += 1
+        elif block_type == "tool_result":
             parts.append(decode_result(block))
         else:
             parts.append(decode_part(block))
     return parts
 
 
-class _MessagesSoFar(Struct):
-    """The turns of `messages` written so far; `open` is the user's turn that foreign words may still join."""
+class _TurnBuilder(Struct):
+    """The turns that have been encoded of `messages`.
+
+    `open_blocks` are the blocks of the user's turn that later messages from other wires may still extend, or None.
+    """
 
     messages: Any
     bodies: list[dict[str, Any]] = []
-    open: list[dict[str, Any]] | None = None
+    open_blocks: list[dict[str, Any]] | None = None
 
-    def take_system(self, place: int) -> bool:
-        """Whether a system turn may stand here: after a user's turn, at the end or before an assistant's."""
+    def can_add_system(self, index: int) -> bool:
+        """Return True if the message `index` may be a system turn.
+
+        The turn before it must be the user's. It must be the last turn, or precede one of the assistant.
+        """
         last = self.bodies[-1] if self.bodies else None
         if type(last) is not dict or last.get("role") != "user":
             return False
-        return place + 1 == len(self.messages) or self.messages[place + 1].role == "assistant"
+        return index + 1 == len(self.messages) or self.messages[index + 1].role == "assistant"
 
     def add(self, role: str, blocks: list[dict[str, Any]]) -> None:
-        """Add a turn from elsewhere."""
-        alone = len(blocks) == 1 and len(blocks[0]) == 2 and "text" in blocks[0]
-        self.bodies.append({"role": role, "content": blocks[0]["text"] if alone else blocks})
-        self.open = None
+        """Add a turn from another wire. A single text block becomes a string."""
+        is_text = len(blocks) == 1 and len(blocks[0]) == 2 and "text" in blocks[0]
+        self.bodies.append({"role": role, "content": blocks[0]["text"] if is_text else blocks})
+        self.open_blocks = None
 
     def join(self, blocks: list[dict[str, Any]]) -> None:
-        """Add blocks to the user's open turn, opening one if there is none."""
+        """Add blocks to the user's open turn, or to a new one if none is open."""
         if not blocks:
             return
-        if self.open is None:
-            self.open = []
-            self.bodies.append({"role": "user", "content": self.open})
-        self.open += blocks
+        if self.open_blocks is None:
+            self.open_blocks = []
+            self.bodies.append({"role": "user", "content": self.open_blocks})
+        self.open_blocks += blocks
 
 
 def encode_messages(messages: Any, ledger: Ledger, first: int = 0) -> list[dict[str, Any]]:
-    """Write the turns of a request from `first` on; what stands before it is the system prompt's."""
-    turns = _MessagesSoFar(messages)
-    for place in range(first, len(messages)):
-        message = messages[place]
+    """Encode the turns of a request from the index `first` on. The messages before it belong to the system prompt."""
+    builder = _TurnBuilder(messages)
+    for index in range(first, len(messages)):
+        message = messages[index]
         opaque = message.opaque
-        ledger.at = ("messages", place)
+        ledger.path = ("messages", index)
         if opaque is None or opaque.dialect != DIALECT:
-            ledger.own = False
-            _encode_foreign(message, place, ledger, turns)
+            ledger.is_native = False
+            _encode_foreign(message, index, ledger, builder)
         else:
-            ledger.own = True
-            turns.bodies.append(_encode_own(message, ledger))
-            turns.open = None
-    return turns.bodies
+            ledger.is_native = True
+            builder.bodies.append(_encode_native(message, ledger))
+            builder.open_blocks = None
+    return builder.bodies
 
 
-def runs_unthought(bodies: list[Any]) -> bool:
-    """Whether the results at the end answer calls of a turn that does not begin with its thinking."""
-    kinds: dict[str, list[Any]] = {"user": [], "assistant": []}  # the last block first
+def answers_unthought_calls(bodies: list[Any]) -> bool:
+    """Return True if the last turns are results of calls, and the turn of these calls does not begin with thinking."""
+    block_types: dict[str, list[Any]] = {"user": [], "assistant": []}  # the last block first
     end = len(bodies)
-    for role, found in kinds.items():
+    for role, types in block_types.items():
         while end and type(last := bodies[end - 1]) is dict and last.get("role") == role:
-            blocks = last.get("content")
-            listed = blocks if type(blocks) is list else ["text"]
-            found += [block.get("type") if type(block) is dict else block for block in reversed(listed)]
+            content = last.get("content")
+            blocks = content if type(content) is list else ["text"]
+            types += [block.get("type") if type(block) is dict else block for block in reversed(blocks)]
             end -= 1
-    called = "tool_result" in kinds["user"] and "tool_use" in kinds["assistant"]
-    return called and kinds["assistant"][-1] not in _THOUGHTS
+    has_results = "tool_result" in block_types["user"] and "tool_use" in block_types["assistant"]
+    return has_results and block_types["assistant"][-1] not in _THINKING_TYPES
 
 
-def _encode_own(message: Message, ledger: Ledger) -> dict[str, Any]:
+def _encode_native(message: Message, ledger: Ledger) -> dict[str, Any]:
+    """Encode a turn of this wire."""
     content, opaque = message.content, message.opaque
     if is_unparsed(message, DIALECT):
         return content[0].value  # type: ignore[union-attr,index,no-any-return]
@@ -157,55 +164,57 @@ def _encode_own(message: Message, ledger: Ledger) -> dict[str, Any]:
     else:
         blocks = encode_blocks(content, ledger, role)
         if content and not blocks:
-            blocks = [{"type": "text", "text": _EMPTY}]
+            blocks = [{"type": "text", "text": _EMPTY_TEXT}]
         body = {"role": role, "content": blocks} if blocks else {"role": role}
     if message.name is not None and message.role != "tool":
         ledger.lose("name", "name", f"{DIALECT} has no names of participants")
     return ledger.replay(body, opaque)
 
 
-def _encode_foreign(message: Message, place: int, ledger: Ledger, turns: _MessagesSoFar) -> None:
+def _encode_foreign(message: Message, index: int, ledger: Ledger, builder: _TurnBuilder) -> None:
+    """Encode a message from another wire, as a turn or as a part of the user's open turn."""
     content, role = message.content, message.role
     ledger.lose_opaque(message.opaque)
     if message.tool_call_id is not None or message.name is not None:
-        _lose_around(message, ledger)
+        _lose_message_fields(message, ledger)
     if type(content) is str:
-        worded = content and not content.isspace()
-        if worded and (role == "assistant" or (role == "user" and turns.open is None)):
-            turns.open = None
-            turns.bodies.append({"role": role, "content": content})
+        has_text = content and not content.isspace()
+        if has_text and (role == "assistant" or (role == "user" and builder.open_blocks is None)):
+            builder.open_blocks = None
+            builder.bodies.append({"role": role, "content": content})
             return
         content = [Text(content)]
     if role == "tool":
-        turns.join(encode_blocks(content, ledger, "user"))
+        builder.join(encode_blocks(content, ledger, "user"))
     elif role == "assistant":
-        turns.open = None
+        builder.open_blocks = None
         blocks = encode_blocks(content, ledger, "assistant")
         if blocks:
-            turns.add("assistant", blocks)
+            builder.add("assistant", blocks)
     elif role == "user":
-        _encode_user(encode_blocks(content, ledger, "user"), ledger, turns)
+        _encode_user(encode_blocks(content, ledger, "user"), ledger, builder)
     else:
-        _encode_late_system(message, place, ledger, turns)
+        _encode_mid_system(message, index, ledger, builder)
 
 
-def _encode_user(blocks: list[dict[str, Any]], ledger: Ledger, turns: _MessagesSoFar) -> None:
-    """Put a user's words where they belong: after results that stand open, results before words."""
+def _encode_user(blocks: list[dict[str, Any]], ledger: Ledger, builder: _TurnBuilder) -> None:
+    """Add the blocks of a user's message: to the open turn if there is one, and results before text."""
     results = [block for block in blocks if block["type"] == "tool_result"]
     if not blocks:
-        ledger.lose("content", "empty", f"{DIALECT} refuses an empty turn", "approximated")
-        blocks = [{"type": "text", "text": _EMPTY}]
+        ledger.lose("content", "empty", f"{DIALECT} rejects an empty turn: {_EMPTY_TEXT} is sent", "approximated")
+        blocks = [{"type": "text", "text": _EMPTY_TEXT}]
     if results:
         blocks = [*results, *(block for block in blocks if block["type"] != "tool_result")]
-    if results or turns.open is not None:
-        turns.join(blocks)
+    if results or builder.open_blocks is not None:
+        builder.join(blocks)
     else:
-        turns.add("user", blocks)
+        builder.add("user", blocks)
     if len(blocks) > len(results):
-        turns.open = None
+        builder.open_blocks = None
 
 
-def _lose_around(message: Message, ledger: Ledger) -> None:
+def _lose_message_fields(message: Message, ledger: Ledger) -> None:
+    """Report the `name` and the `tool_call_id` of a message, unless its only result has the same."""
     content: Any = message.content
     part = content[0] if message.role == "tool" and content else None
     if type(part) is not ToolResult or len(content) > 1:
@@ -214,54 +223,60 @@ def _lose_around(message: Message, ledger: Ledger) -> None:
         ledger.lose_around_result(message)
 
 
-def _encode_late_system(message: Message, place: int, ledger: Ledger, turns: _MessagesSoFar) -> None:
-    """Write a system message that stands after the conversation began, where it stands."""
+def _encode_mid_system(message: Message, index: int, ledger: Ledger, builder: _TurnBuilder) -> None:
+    """Encode a system message within the conversation, at its position.
+
+    It becomes a system turn if the server accepts one there, else a reminder in a user's turn.
+    """
     blocks = encode_blocks(message.parts, ledger, "system")
-    if blocks and ledger.quirks.mid_system and turns.take_system(place):
-        turns.add("system", blocks)
+    if blocks and ledger.quirks.mid_system and builder.can_add_system(index):
+        builder.add("system", blocks)
         return
-    ledger.lose("role", f"{message.role}_late", "said in the user's turn where it stands", "approximated")
-    turns.join([{**block, "text": remind(block["text"])} if "text" in block else block for block in blocks])
+    ledger.lose("role", f"{message.role}_late", "a reminder in the user's turn is sent at its position", "approximated")
+    builder.join([{**block, "text": wrap_reminder(block["text"])} if "text" in block else block for block in blocks])
 
 
 def encode_blocks(parts: Any, ledger: Ledger, role: str) -> list[Any]:
-    """Write the parts of a turn; a part that its role cannot hold is lost by name."""
-    table = _OWN_TABLES.get(role, ENCODERS) if ledger.own else TABLES[role]
-    if ledger.own and ledger.quirks.api_version is not None and ledger.quirks.api_version >= NEWEST:
-        table = _NEWEST_TABLES[role]
+    """Encode the parts of a turn. A part that a turn of this `role` cannot contain is a loss.
+
+    The role `answer` is that of a response.
+    """
+    encoders = _NATIVE_ENCODERS.get(role, ENCODERS) if ledger.is_native else ENCODERS_BY_ROLE[role]
+    if ledger.is_native and ledger.quirks.api_version is not None and ledger.quirks.api_version >= NEWEST:
+        encoders = _NEWEST_ENCODERS[role]
     blocks = []
-    for place, part in enumerate(parts):
-        ledger.part = place
-        block = table[type(part)](part, ledger)
-        if block is not None or ledger.said(block, part):
+    for index, part in enumerate(parts):
+        ledger.part_index = index
+        block = encoders[type(part)](part, ledger)
+        if block is not None or ledger.was_written(block, part):
             blocks.append(block)
-    ledger.part = None
+    ledger.part_index = None
     return blocks
 
 
-def _encode_words(part: Text, ledger: Ledger) -> dict[str, Any] | None:
-    """Write a text from elsewhere; one without a word is left out, because this wire refuses it."""
+def _encode_foreign_text(part: Text, ledger: Ledger) -> dict[str, Any] | None:
+    """Encode a text from another wire, or drop it if it is blank: Anthropic's server rejects a blank text."""
     if part.text and not part.text.isspace():
         return encode_text(part, ledger)
     if part.text:
-        ledger.lose("text", "blank", f"{DIALECT} refuses a text of spaces alone")
+        ledger.lose("text", "blank", f"{DIALECT} rejects a text without visible characters")
     return None
 
 
-def _encode_user_words(part: Text, ledger: Ledger) -> dict[str, Any] | None:
+def _encode_user_text(part: Text, ledger: Ledger) -> dict[str, Any] | None:
     if part.citations and (ledger.quirks.api_version or NEWEST) >= NEWEST:
-        ledger.lose("citations", "citation", f"{DIALECT} {NEWEST} takes none in a text of the user")
+        ledger.lose("citations", "citation", f"{DIALECT} {NEWEST} accepts no citations in a text of the user")
         part = replace(part, citations=None)
-    return encode_text(part, ledger) if ledger.own else _encode_words(part, ledger)
+    return encode_text(part, ledger) if ledger.is_native else _encode_foreign_text(part, ledger)
 
 
 def _encode_refusal(part: Refusal, ledger: Ledger) -> dict[str, Any] | None:
-    ledger.lose("", "refusal", f"{DIALECT} has no refusal in a turn; said as text", "approximated")
-    return _encode_words(Text(part.text, cache=part.cache, opaque=part.opaque), ledger)
+    ledger.lose("", "refusal", f"{DIALECT} has no refusals: text is sent", "approximated")
+    return _encode_foreign_text(Text(part.text, cache=part.cache, opaque=part.opaque), ledger)
 
 
-def _encode_answered_call(part: ToolCall, ledger: Ledger) -> dict[str, Any] | None:
-    """Write a call that a client may run at once; one that cannot be run has no form here that says so."""
+def _encode_response_call(part: ToolCall, ledger: Ledger) -> dict[str, Any] | None:
+    """Encode a call of a response, or drop it if it must not run: a client would run it."""
     if part.runs or (made_by(part.opaque, DIALECT) and came_whole(part)):
         return encode_call(part, ledger)
     ledger.lose_call(part)
@@ -276,7 +291,7 @@ def _encode_opaque(part: Opaque, ledger: Ledger) -> Any:
 
 
 def _lose_part(part: Any, ledger: Ledger) -> None:
-    ledger.lose("", str(type(part).__struct_config__.tag), f"a turn of this role in {DIALECT} cannot hold it")
+    ledger.lose("", str(type(part).__struct_config__.tag), f"a turn of this role in {DIALECT} cannot contain it")
 
 
 ENCODERS: dict[type, Callable[[Any, Ledger], Any]] = {
@@ -292,28 +307,37 @@ ENCODERS: dict[type, Callable[[Any, Ledger], Any]] = {
     ServerToolResult: encode_server_result,
     Opaque: _encode_opaque,
 }
-TABLES: dict[str, dict[type, Callable[[Any, Ledger], Any]]] = {
-    "user": {**ENCODERS, Text: _encode_user_words, Thinking: _lose_part, ToolCall: _lose_part},
-    "assistant": {**ENCODERS, Text: _encode_words, ToolResult: _lose_part, Image: _lose_part, Document: _lose_part},
-    "system": {**dict.fromkeys(ENCODERS, _lose_part), Text: _encode_words, Opaque: _encode_opaque},
+ENCODERS_BY_ROLE: dict[str, dict[type, Callable[[Any, Ledger], Any]]] = {
+    "user": {**ENCODERS, Text: _encode_user_text, Thinking: _lose_part, ToolCall: _lose_part},
+    "assistant": {
+        **ENCODERS,
+        Text: _encode_foreign_text,
+        ToolResult: _lose_part,
+        Image: _lose_part,
+        Document: _lose_part,
+    },
+    "system": {**dict.fromkeys(ENCODERS, _lose_part), Text: _encode_foreign_text, Opaque: _encode_opaque},
 }
-TABLES["answer"] = {**TABLES["assistant"], ToolCall: _encode_answered_call}
-_OWN_TABLES = {"answer": {**ENCODERS, ToolCall: _encode_answered_call}}
-# What was read here and is to be written for the newest version, which takes less than the one before.
-_NEWEST_TABLES: dict[str, dict[type, Callable[[Any, Ledger], Any]]] = {
-    "user": {**ENCODERS, Text: _encode_user_words},
+ENCODERS_BY_ROLE["answer"] = {**ENCODERS_BY_ROLE["assistant"], ToolCall: _encode_response_call}
+_NATIVE_ENCODERS = {"answer": {**ENCODERS, ToolCall: _encode_response_call}}
+# For values of this wire that are sent to the newest version of the API, which accepts less than the version before.
+_NEWEST_ENCODERS: dict[str, dict[type, Callable[[Any, Ledger], Any]]] = {
+    "user": {**ENCODERS, Text: _encode_user_text},
     "assistant": {**ENCODERS, Document: _lose_part},
-    "answer": {**_OWN_TABLES["answer"], Document: _lose_part},
+    "answer": {**_NATIVE_ENCODERS["answer"], Document: _lose_part},
     "system": ENCODERS,
 }
 
 
-def decode_later(bodies: list[Any], place: int, _made: int) -> list[Message] | None:
-    """Read messages that stand at a place of their conversation, and need nothing of what stands before."""
-    return decode_messages(bodies, place)
+def decode_later(bodies: list[Any], index: int, _generated_count: int) -> list[Message] | None:
+    """Decode later turns of a conversation without the earlier ones. The first has the index `index`."""
+    return decode_messages(bodies, index)
 
 
-def encode_later(messages: list[Message], place: int, _model: str | None, quirks: Quirks) -> tuple[list[Any], Ledger]:
-    """Write messages that stand at a place of their conversation, and need nothing of what stands before."""
+def encode_later(messages: list[Message], index: int, _model: str | None, quirks: Quirks) -> tuple[list[Any], Ledger]:
+    """Encode later messages of a conversation without the earlier ones. The first has the index `index`.
+
+    Return the turns, and the ledger of their losses and ids.
+    """
     ledger = Ledger(WIRE, quirks)
-    return encode_messages([None] * place + messages, ledger, place), ledger
+    return encode_messages([None] * index + messages, ledger, index), ledger

@@ -1,4 +1,4 @@
-"""Responses of the Messages API."""
+"""Responses of the Messages API: content, stop reason and usage."""
 
 from itertools import zip_longest
 from typing import Any
@@ -7,16 +7,16 @@ from toolwire.dialects.anthropic.messages import decode_blocks, encode_blocks
 from toolwire.dialects.anthropic.parts import DIALECT, FALLBACK, WIRE
 from toolwire.encoding.finish import (
     COMMON_WORDS,
-    asks,
     count_in,
     cut_off,
+    has_complete_calls,
+    infer_finish_reason,
     is_half,
     lose_counts,
     lose_other_choices,
     lose_reason,
-    settle_calls,
-    wants_calls,
-    without_claim,
+    mark_cut_calls,
+    without_good_end,
 )
 from toolwire.encoding.ledger import Ledger, copy_body, made_by, take, take_constants
 from toolwire.encoding.quirks import PLAIN, Quirks
@@ -24,8 +24,8 @@ from toolwire.types import Choice, Encoded, Message, Opaque, Part, Response, Too
 from toolwire.types.spelling.anthropic import MessagesResponseSpelling
 from toolwire.wire.names import fingerprint, number_of
 
-# anthropic 2.12.0, StopReason and BetaStopReason (2026-11-22). Of two words for one reason the later is written.
-_REASONS = {
+# anthropic 2.12.0, StopReason and BetaStopReason (2026-11-22). If two stop reasons mean the same, the later is written.
+_CANONICAL_REASONS = {
     "end_turn": "stop",
     "max_tokens": "length",
     "stop_sequence": "stop_sequence",
@@ -35,14 +35,14 @@ _REASONS = {
     "refusal": "refusal",
     "model_context_window_exceeded": "context_window",
 }
-FINISH_REASONS = COMMON_WORDS | _REASONS
-_FINISH_WORDS = {reason: word for word, reason in _REASONS.items()}
-_NEAREST = {"content_filter": "refusal", "incomplete": "max_tokens", "malformed_tool_call": "max_tokens"}
-_MORE_CACHED = "more was cached than was read, by the numbers; the sum is kept"
+FINISH_REASONS = COMMON_WORDS | _CANONICAL_REASONS
+_STOP_REASONS = {reason: word for word, reason in _CANONICAL_REASONS.items()}
+_NEAREST_STOP_REASONS = {"content_filter": "refusal", "incomplete": "max_tokens", "malformed_tool_call": "max_tokens"}
+_TOO_MANY_CACHED = "the cached tokens exceed the input tokens: a smaller number is sent"
 
 
 def decode_response(body: dict[str, Any]) -> Response:
-    """Read a response's body."""
+    """Decode the `body` of a response. Raise `InvalidBody` if it is no JSON object."""
     unparsed = copy_body(body, "response")
     spelling = MessagesResponseSpelling(constants=take_constants(unparsed, _CONSTANTS))
     content: Any = unparsed.get("content")
@@ -52,9 +52,9 @@ def decode_response(body: dict[str, Any]) -> Response:
         del unparsed["content"]
         parts: Any = content if type(content) is str else decode_blocks(content, number_of(body.get("id")))
         reason = FINISH_REASONS.get(raw, "unknown") if raw else None
-        settled = settle_calls(parts if type(parts) is str else _cut_by_refusal(parts), reason)
+        settled = mark_cut_calls(parts if type(parts) is str else _mark_cut_by_fallback(parts), reason)
         message = Message("assistant", settled, None, None, WIRE.plain)
-        reason = wants_calls(reason, called=asks(settled))
+        reason = infer_finish_reason(reason, has_calls=has_complete_calls(settled))
         choices = [Choice(message, reason, raw, take(unparsed, "stop_sequence", str), WIRE.plain)]
     elif raw is not None:
         unparsed["stop_reason"] = raw
@@ -68,13 +68,13 @@ def decode_response(body: dict[str, Any]) -> Response:
     )
 
 
-def _cut_by_refusal(parts: list[Part]) -> list[Part]:
-    """Mark a call that may be half where its model refused to go on right after it."""
+def _mark_cut_by_fallback(parts: list[Part]) -> list[Part]:
+    """Mark a call as cut off if a `fallback` block follows it: its model refused to continue, perhaps in the call."""
     if len(parts) < 2:
         return parts
     return [
-        cut_off(part) if type(part) is ToolCall and is_half(part, last=True) and _is_fallback(after) else part
-        for part, after in zip_longest(parts, parts[1:])
+        cut_off(part) if type(part) is ToolCall and is_half(part, last=True) and _is_fallback(following) else part
+        for part, following in zip_longest(parts, parts[1:])
     ]
 
 
@@ -86,7 +86,10 @@ _CONSTANTS = {"type": "message", "role": "assistant"}
 
 
 def encode_response(response: Response, quirks: Quirks = PLAIN, **settings: Any) -> Encoded:
-    """Write a response's body, and report what it cannot hold."""
+    """Encode a response, and report what this wire cannot express.
+
+    `settings` change single fields of `quirks`. `names` among them are tool names that are written unchanged.
+    """
     ledger = Ledger(WIRE, quirks, settings, "response")
     opaque = response.opaque
     is_native = opaque is not None and opaque.dialect == DIALECT
@@ -103,92 +106,103 @@ def encode_response(response: Response, quirks: Quirks = PLAIN, **settings: Any)
         body.setdefault("stop_reason", None)
     if response.usage is not None or not is_native:
         body["usage"] = encode_usage(response.usage or Usage(), ledger)
-    _lose_beside(response, ledger)
+    _lose_response_fields(response, ledger)
     ledger.replay(body, opaque)
     return Encoded("", body, tuple(ledger.losses))
 
 
-def _lose_beside(response: Response, ledger: Ledger) -> None:
+def _lose_response_fields(response: Response, ledger: Ledger) -> None:
+    """Report the fields of a response that this wire does not have."""
     if response.created is not None:
-        ledger.lose("created", "created", f"{DIALECT} does not say when")
+        ledger.lose("created", "created", f"{DIALECT} has no field for the time of a response")
     if response.service_tier is not None:
-        ledger.lose("service_tier", "service_tier", f"{DIALECT} says it in the usage")
+        ledger.lose("service_tier", "service_tier", f"{DIALECT} reports the tier in its usage alone")
     if response.provider_state:
         ledger.lose_state(response.provider_state, f"{DIALECT} keeps no such state")
 
 
 def _encode_choice(choice: Choice, body: dict[str, Any], ledger: Ledger) -> None:
-    ledger.at = ("choices", 0, "message")
-    choice = without_claim(choice, WIRE)
+    ledger.path = ("choices", 0, "message")
+    choice = without_good_end(choice, WIRE)
     message, opaque = choice.message, choice.message.opaque
-    ledger.own = opaque is not None and opaque.dialect == DIALECT
-    words = message.content if ledger.own and type(message.content) is str else None
-    body["content"] = encode_blocks(message.parts, ledger, "answer") if words is None else words
+    ledger.is_native = opaque is not None and opaque.dialect == DIALECT
+    text = message.content if ledger.is_native and type(message.content) is str else None
+    body["content"] = encode_blocks(message.parts, ledger, "answer") if text is None else text
     if opaque is not None and opaque.value:
         ledger.lose_opaque(opaque)
     if message.name is not None or message.tool_call_id is not None:
         ledger.lose_participant(message)
-    ledger.at = ("choices", 0)
-    runs = bool(message.tool_calls) or not message.broken_calls
-    if (word := finish_word(choice, ledger, runs=runs)) is not None:
-        body["stop_reason"] = word
+    ledger.path = ("choices", 0)
+    may_run = bool(message.tool_calls) or not message.broken_calls
+    if (stop_reason := encode_stop_reason(choice, ledger, may_run=may_run)) is not None:
+        body["stop_reason"] = stop_reason
     if choice.stop_sequence is not None:
         body["stop_sequence"] = choice.stop_sequence
     ledger.lose_opaque(choice.opaque)
 
 
-# The SDK makes arguments of any beginning of them; at this reason it runs none (anthropic 2.11.0, tools/_beta_runner).
-_RUNS_NONE = "max_tokens"
-_GOOD = frozenset({"tool_use", "end_turn", "stop_sequence"})
-_RUNS_ALL = "a call is not to be run, and a client runs all that it was told"
+# Anthropic's SDK parses arguments from any prefix of their JSON. After this stop reason it runs no call
+# (anthropic 2.11.0, tools/_beta_runner).
+_STOPS_ALL_CALLS = "max_tokens"
+_ORDINARY_STOP_REASONS = frozenset({"tool_use", "end_turn", "stop_sequence"})
+_UNSAFE_REASON = "a client would run a broken call after another stop reason: max_tokens is sent"
 
 
-def finish_word(choice: Choice, ledger: Ledger, *, runs: bool, told: bool = False) -> str | None:
-    """Say why an answer ended: in the wire's own word for as long as it means the same, and its calls are to run.
+def encode_stop_reason(choice: Choice, ledger: Ledger, *, may_run: bool, has_broken_call: bool = False) -> str | None:
+    """Return the stop reason of an answer.
 
-    `told` says that a call stands in the answer which is not to run.
+    It is the one that this wire wrote, if that still means the finish reason of `choice`. `may_run` is false if the
+    answer has calls of which none may run. `has_broken_call` is true if a call that must not run was written.
     """
     raw, reason = choice.raw_finish_reason, choice.finish_reason
     is_native = made_by(choice.opaque, DIALECT)
-    meant = FINISH_REASONS.get(raw, "unknown") if raw else None
-    if reason is None or (is_native and (raw is None or reason in {meant, "tool_calls"})):
+    raw_meaning = FINISH_REASONS.get(raw, "unknown") if raw else None
+    if reason is None or (is_native and (raw is None or reason in {raw_meaning, "tool_calls"})):
         return raw if is_native else None
-    if reason not in _FINISH_WORDS:
+    if reason not in _STOP_REASONS:
         lose_reason(reason, ledger)
-    word = _FINISH_WORDS.get(reason) or _NEAREST.get(reason, "end_turn")
-    if not (runs or is_native) and (reason == "tool_calls" or (told and word in _GOOD)):
-        ledger.lose("finish_reason", "finish_reason", _RUNS_ALL, "approximated")
-        return _RUNS_NONE
-    return word
+    stop_reason = _STOP_REASONS.get(reason) or _NEAREST_STOP_REASONS.get(reason, "end_turn")
+    is_unsafe = reason == "tool_calls" or (has_broken_call and stop_reason in _ORDINARY_STOP_REASONS)
+    if is_unsafe and not (may_run or is_native):
+        ledger.lose("finish_reason", "finish_reason", _UNSAFE_REASON, "approximated")
+        return _STOPS_ALL_CALLS
+    return stop_reason
 
 
-_COUNTS = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
-# What was asked of a model beside the answer, and is not in its counts (anthropic 2.11.0, BetaUsage.iterations, on a
-# compaction, 2026-11-20; recorded answers, on an advisor).
-_APART = ("compaction", "advisor_message")
+_COUNT_FIELDS = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
+# Iterations whose tokens are not in the counts of the answer: compactions (anthropic 2.11.0, BetaUsage.iterations,
+# 2026-11-20) and advisors (recorded answers).
+_SEPARATE_ITERATIONS = ("compaction", "advisor_message")
 
 
 def decode_usage(body: dict[str, Any]) -> Usage:
-    """Read the counts. This wire's input excludes what was cached; ours includes it, and what was asked beside."""
-    counts = [count_in(body, key) for key in _COUNTS]
+    """Decode token counts.
+
+    The `input_tokens` of this wire exclude cached tokens, and all of its counts exclude separate iterations. A `Usage`
+    includes both.
+    """
+    counts = [count_in(body, key) for key in _COUNT_FIELDS]
     if body.get("iterations"):
-        counts = [told if told is None else told + _apart(body, key) for key, told in zip(_COUNTS, counts, strict=True)]
-    fresh, made, read, written = counts
+        pairs = zip(_COUNT_FIELDS, counts, strict=True)
+        counts = [count if count is None else count + _count_separate(body, key) for key, count in pairs]
+    fresh, output, read, written = counts
     details = body.get("output_tokens_details")
-    thought = count_in(details, "thinking_tokens") if type(details) is dict else None
+    thinking = count_in(details, "thinking_tokens") if type(details) is dict else None
     prompt = None if fresh is None else fresh + (read or 0) + (written or 0)
-    return Usage(prompt, made, read, written, thought, Opaque(DIALECT, body))
+    return Usage(prompt, output, read, written, thinking, Opaque(DIALECT, body))
 
 
-def _apart(body: dict[str, Any], key: str) -> int:
-    asked = body.get("iterations")
-    if type(asked) is not list:
+def _count_separate(body: dict[str, Any], key: str) -> int:
+    """Return the tokens of the iterations that the counts of the answer exclude."""
+    iterations = body.get("iterations")
+    if type(iterations) is not list:
         return 0
-    return sum(count_in(one, key) or 0 for one in asked if type(one) is dict and one.get("type") in _APART)
+    separate = [entry for entry in iterations if type(entry) is dict and entry.get("type") in _SEPARATE_ITERATIONS]
+    return sum(count_in(entry, key) or 0 for entry in separate)
 
 
 def encode_usage(usage: Usage, ledger: Ledger) -> dict[str, Any]:
-    """Write the counts: the wire's own, for as long as they mean the same."""
+    """Encode token counts. The counts that this wire wrote are kept if they still mean `usage`."""
     is_native = made_by(usage.opaque, DIALECT)
     body: dict[str, Any] = dict(usage.opaque.value) if is_native else {}  # type: ignore[union-attr]
     if is_native and usage == decode_usage(body):
@@ -198,12 +212,12 @@ def encode_usage(usage: Usage, ledger: Ledger) -> dict[str, Any]:
     counts = {"input_tokens": max(fresh, 0), "output_tokens": usage.output_tokens or 0}
     if fresh < 0 and read is not None:
         read = max(read + fresh, 0)
-        ledger.lose("usage.cache_read_tokens", "usage", _MORE_CACHED, "approximated")
+        ledger.lose("usage.cache_read_tokens", "usage", _TOO_MANY_CACHED, "approximated")
     if read is not None or not is_native:
         counts["cache_read_input_tokens"] = read or 0
     if written is not None or not is_native:
         counts["cache_creation_input_tokens"] = written or 0
-    body |= {key: max(count - _apart(body, key), 0) for key, count in counts.items()}
+    body |= {key: max(count - _count_separate(body, key), 0) for key, count in counts.items()}
     if usage.reasoning_tokens is not None:
         body["output_tokens_details"] = {
             **(body.get("output_tokens_details") or {}),

@@ -1,10 +1,11 @@
-"""Streams of the Messages API, written: one block after the other.
+"""The encoder of Messages streams: one block after the other.
 
 Rules of this file:
-- A block is open from its start to its stop, and no other beside it. One from elsewhere starts with its first
-  words: an empty text has no place here.
-- A call streams its input; free text of a custom tool waits until it is whole, to stand in an object.
-- Why the answer ended and what it cost is said together, when the stream is over.
+- Only one block is open at a time. A text block from another wire starts with its first text, so that no empty one is
+  written: Anthropic's server rejects an empty text when the client sends it back.
+- The input of a call is streamed. The free text of a custom tool is written at its end, as an object.
+- The stop reason and the usage are written together, when the stream has ended.
+- A call without input, or one that must not run, is stopped late: only what follows shows how a reader understands it.
 """
 
 from collections.abc import Callable, Iterable
@@ -12,12 +13,12 @@ from typing import Any
 
 from toolwire.dialects.anthropic.calls import encode_call
 from toolwire.dialects.anthropic.error import encode_error
-from toolwire.dialects.anthropic.messages import ENCODERS, TABLES
+from toolwire.dialects.anthropic.messages import ENCODERS, ENCODERS_BY_ROLE
 from toolwire.dialects.anthropic.parts import DIALECT, WIRE, encode_citation, encode_text
-from toolwire.dialects.anthropic.response import FINISH_REASONS, encode_response, encode_usage, finish_word
-from toolwire.encoding.finish import CUT, reads_as_whole, says_all
+from toolwire.dialects.anthropic.response import FINISH_REASONS, encode_response, encode_stop_reason, encode_usage
+from toolwire.encoding.finish import CUT, is_text_of_call, looks_complete
 from toolwire.encoding.quirks import PLAIN, Quirks
-from toolwire.streams import TOLD_OTHERWISE, SequentialEncoder, StreamEncoder, WordsDelta, encode_json
+from toolwire.streams import ARGUMENTS_CHANGED, AnyTextDelta, SequentialEncoder, StreamEncoder, encode_json
 from toolwire.types import (
     CallDelta,
     CallEnd,
@@ -42,20 +43,24 @@ from toolwire.types import (
     ToolCall,
     Usage,
 )
-from toolwire.wire.arguments import BROKEN, format_arguments
+from toolwire.wire.arguments import CUT_OFF_SUFFIX, format_arguments
 from toolwire.wire.framing import write_event
 
-_OF_BLOCKS = ("content_block_start", "content_block_delta", "content_block_stop")
-_OF_DELTA = frozenset({"container", "stop_details"})
-_LAZY: dict[type, dict[str, Any]] = {kind: {"type": "text", "text": ""} for kind in (Text, Refusal)}
-WORDS = {TextDelta: "text", RefusalDelta: "text", ThinkingDelta: "thinking"}
+_BLOCK_EVENTS = ("content_block_start", "content_block_delta", "content_block_stop")
+_DELTA_FIELDS = frozenset({"container", "stop_details"})
+_LAZY_BLOCKS: dict[type, dict[str, Any]] = {part_type: {"type": "text", "text": ""} for part_type in (Text, Refusal)}
+_TEXT_FIELDS = {TextDelta: "text", RefusalDelta: "text", ThinkingDelta: "thinking"}
 
 
 class Encoder(SequentialEncoder):
-    """Writes the events of a stream.
+    """An encoder of one Messages stream.
 
-    `_block` is the block that is announced: it is written when something is said in it. `_late` is what is announced
-    while a call before it has not stopped.
+    - `_block`: the current block. Its start event is written with its first delta.
+    - `_pending_block`: the key and the block of a text that began while the call before it had not been stopped.
+    - `_held_call_text`: the text that was written for a call that has ended but was not stopped yet, else None.
+    - `_held_call_runs`: whether that call may run.
+    - `_fragments`: the fragments of the current call's input that were written.
+    - `_final_delta`, `_message_fields`: the `delta` of the final `message_delta`, and its other fields.
     """
 
     wire = WIRE
@@ -64,222 +69,232 @@ class Encoder(SequentialEncoder):
 
     _index = -1
     _block: dict[str, Any] | None = None
-    _begun = _mine_part = _waits = _told_broken = _runs = False
-    _told = 0
-    _doubtful: str | None = None
-    _late: tuple[int, dict[str, Any]] | None = None
-    _reason: Any = None
+    _is_started = _is_native_part = _is_free_text = _has_broken_call = _held_call_runs = False
+    _delta_count = 0
+    _held_call_text: str | None = None
+    _pending_block: tuple[int, dict[str, Any]] | None = None
+    _finish_reason: Any = None
 
     def __init__(self, quirks: Quirks) -> None:
         super().__init__(quirks)
-        self._pieces: list[str] = []
-        self._delta: dict[str, Any] = {"stop_reason": None, "stop_sequence": None}
-        self._beside: dict[str, Any] = {}
+        self._fragments: list[str] = []
+        self._final_delta: dict[str, Any] = {"stop_reason": None, "stop_sequence": None}
+        self._message_fields: dict[str, Any] = {}
 
     def write_message_start(self, event: MessageStart) -> bytes:
-        """Begin the message; what it will hold and why it will end is not known yet."""
-        self._mine, self._usage = self.is_own(event.response), event.response.usage
-        unknown: dict[str, Any] = {"content": [], "stop_reason": None, "stop_sequence": None}
-        return _event("message_start", {"message": {**self.encode_shell(event.response), **unknown}})
+        """Write the start of the message, without content and stop reason."""
+        self._is_native, self._usage = self.is_native(event.response), event.response.usage
+        empty: dict[str, Any] = {"content": [], "stop_reason": None, "stop_sequence": None}
+        return _write_event("message_start", {"message": {**self.encode_shell(event.response), **empty}})
 
     def write_message_delta(self, event: MessageDelta) -> bytes:
-        """Keep what is new about the message; it is said at its end."""
-        for key, value in self.left_at(event.opaque).items():
-            (self._delta if key in _OF_DELTA else self._beside)[key] = value
-        if not self.is_own(event):
-            self.lose_news(event.response)
+        """Store changed fields of the message for the final `message_delta`."""
+        for key, value in self.native_fields(event.opaque).items():
+            (self._final_delta if key in _DELTA_FIELDS else self._message_fields)[key] = value
+        if not self.is_native(event):
+            self.lose_update(event.response)
         return b""
 
     def write_part_start(self, event: PartStart) -> bytes:
-        """Begin a part: one that was read here at once, words from elsewhere with the first of them."""
+        """Start a part. A part of this wire is written at once, a text from another wire with its first delta."""
         part: Any = event.part
-        self._mine_part = self.is_own(part)
-        if self._doubtful is not None and not self._mine_part and type(part) in _LAZY:
-            self._late = event.key, _LAZY[type(part)]
+        self._is_native_part = self.is_native(part)
+        if self._held_call_text is not None and not self._is_native_part and type(part) in _LAZY_BLOCKS:
+            self._pending_block = event.key, _LAZY_BLOCKS[type(part)]
             return b""
-        before = self._stop_doubtful()
-        self._announce(event.key, None if self._mine_part else _LAZY.get(type(part)))
+        before = self._stop_held_call()
+        self._set_block(event.key, None if self._is_native_part else _LAZY_BLOCKS.get(type(part)))
         if self._block is not None:
             return before
         self._block = self._encode_part(part)
-        return before + self._begin()
+        return before + self._start_block()
 
-    def _go_on(self) -> bytes:
-        """Stop the call before words that are said now; words that are never said do not end it."""
-        late, self._late = self._late, None
-        if late is None:
+    def _start_pending_block(self) -> bytes:
+        """Stop the held call and set the pending block, because its first delta follows."""
+        pending, self._pending_block = self._pending_block, None
+        if pending is None:
             return b""
-        before = self._stop_doubtful()
-        self._announce(*late)
+        before = self._stop_held_call()
+        self._set_block(*pending)
         return before
 
     def _encode_part(self, part: Any) -> Any:
-        self.ledger.own = self._mine_part
-        return (ENCODERS if self._mine_part else TABLES["assistant"])[type(part)](part, self.ledger)
+        self.ledger.is_native = self._is_native_part
+        return (ENCODERS if self._is_native_part else ENCODERS_BY_ROLE["assistant"])[type(part)](part, self.ledger)
 
-    def _announce(self, key: int, block: Any) -> None:
-        self.stand("choices", 0, "message", part=key)
-        self._block, self._begun, self._told = block, False, 0
+    def _set_block(self, key: int, block: Any) -> None:
+        """Set the current block. `key` is that of its part."""
+        self.set_path("choices", 0, "message", part=key)
+        self._block, self._is_started, self._delta_count = block, False, 0
 
-    def _begin(self) -> bytes:
-        if self._begun or self._block is None:
+    def _start_block(self) -> bytes:
+        """Write the start event of the current block, if it was not written yet."""
+        if self._is_started or self._block is None:
             return b""
-        self._begun = True
+        self._is_started = True
         self._index += 1
-        return _event("content_block_start", {"index": self._index, "content_block": self._block})
+        return _write_event("content_block_start", {"index": self._index, "content_block": self._block})
 
-    def _say(self, delta: dict[str, Any]) -> bytes:
+    def _write_delta(self, delta: dict[str, Any]) -> bytes:
+        """Write a delta of the current block."""
         if self._block is None:
             return b""
-        self._told += 1
-        begin = self._begin()
-        return begin + _DELTA % (self._index, encode_json(delta))
+        self._delta_count += 1
+        start = self._start_block()
+        return start + _DELTA_EVENT % (self._index, encode_json(delta))
 
-    def write_words(self, event: WordsDelta) -> bytes:
-        """Write words."""
-        field, before = WORDS[type(event)], self._go_on()
-        return before + self._say({**self.left_at(event.opaque), "type": f"{field}_delta", field: event.text})
+    def write_text_delta(self, event: AnyTextDelta) -> bytes:
+        """Write a piece of text or thinking."""
+        field, before = _TEXT_FIELDS[type(event)], self._start_pending_block()
+        delta = {**self.native_fields(event.opaque), "type": f"{field}_delta", field: event.text}
+        return before + self._write_delta(delta)
 
     def write_signature(self, event: SignatureDelta) -> bytes:
-        """Write a signature of this wire; that of another binds nothing here."""
-        return self._say({"type": "signature_delta", "signature": event.signature}) if self._mine_part else b""
+        """Write a signature of this wire. The signature of another wire means nothing here."""
+        if not self._is_native_part:
+            return b""
+        return self._write_delta({"type": "signature_delta", "signature": event.signature})
 
     def write_citation(self, event: CitationDelta) -> bytes:
-        """Write a citation."""
+        """Write a citation, unless it is lost."""
         citation = encode_citation(event.citation, self.ledger)
         if citation is None:
             return b""
-        return self._go_on() + self._say({"type": "citations_delta", "citation": citation})
+        return self._start_pending_block() + self._write_delta({"type": "citations_delta", "citation": citation})
 
     def write_opaque(self, event: OpaqueDelta) -> bytes:
-        """Say again what this wire said; elsewhere it is lost, if no part repeats it."""
-        body = self.left_at(event.opaque)
+        """Write what only this wire understands. From another wire it is a loss, unless a part repeats it."""
+        body = self.native_fields(event.opaque)
         if event.key is None:
-            self.lose_step(event)
-            kind = body.get("type")
-            if body and (type(kind) is not str or kind in _OF_BLOCKS):
-                self.stand()
-                self.ledger.lose("opaque", "opaque", "it speaks of a block that is not there, or is no event")
+            self.lose_opaque_event(event)
+            event_type = body.get("type")
+            if body and (type(event_type) is not str or event_type in _BLOCK_EVENTS):
+                self.set_path()
+                self.ledger.lose("opaque", "opaque", "it belongs to a block that was not written, or is no event")
                 return b""
-            return _event(kind, body) if type(kind) is str else b""
-        return self._say(body) if body else b""
+            return _write_event(event_type, body) if type(event_type) is str else b""
+        return self._write_delta(body) if body else b""
 
     def write_part_end(self, event: PartEnd) -> bytes:
-        """End a part; what words from elsewhere have beside them is lost."""
+        """End a part. Report what this wire cannot express of a text from another wire."""
         part: Any = event.part
-        if not self._mine_part and type(part) in _LOSERS:
-            _LOSERS[type(part)](part, self.ledger)
-        if self._late is not None:
-            self._late = None
+        if not self._is_native_part and type(part) in _END_ENCODERS:
+            _END_ENCODERS[type(part)](part, self.ledger)
+        if self._pending_block is not None:
+            self._pending_block = None
             return b""
-        return self._stop()
+        return self._stop_block()
 
-    def _stop(self) -> bytes:
+    def _stop_block(self) -> bytes:
+        """Write the stop event of the current block, if its start event was written."""
         block, self._block = self._block, None
-        if block is None or not self._begun:
+        if block is None or not self._is_started:
             return b""
-        return _STOP % self._index
+        return _STOP_EVENT % self._index
 
     def write_call_start(self, event: CallStart) -> bytes:
-        """Begin a call."""
-        before = self._stop_doubtful()
-        self._mine_part = self.is_own(event)
+        """Start the block of a call."""
+        before = self._stop_held_call()
+        self._is_native_part = self.is_native(event)
         call = ToolCall(event.id, event.name, {}, event.index, opaque=event.opaque)
-        self._announce(event.key, encode_call(call, self.ledger))
-        self._waits = event.custom
-        self._pieces = []
-        return before + self._begin()
+        self._set_block(event.key, encode_call(call, self.ledger))
+        self._is_free_text = event.custom
+        self._fragments = []
+        return before + self._start_block()
 
     def write_call_delta(self, event: CallDelta) -> bytes:
-        """Write a fragment of a call's input."""
-        if self._waits:
+        """Write a fragment of a call's input. Free text is not written before its end."""
+        if self._is_free_text:
             return b""
         if self._block is not None:
-            self._pieces.append(event.fragment)
-        return self._say({"type": "input_json_delta", "partial_json": event.fragment})
+            self._fragments.append(event.fragment)
+        return self._write_delta({"type": "input_json_delta", "partial_json": event.fragment})
 
     def write_call_end(self, event: CallEnd) -> bytes:
-        """End a call; input that came whole, and free text, is said now."""
+        """End a call. Input that came in no fragment, and free text, is written now."""
         call, data = event.call, b""
         if call.custom:
-            self.ledger.lose("custom", "custom_tool", _FREE_TEXT, "approximated")
-            data = self._say(_fragment({"input": call.raw or ""})) if call.runs else b""
-        elif not self._told and call.plain_arguments:
-            data = self._say(_fragment(call.plain_arguments))
+            self.ledger.lose("custom", "custom_tool", _FREE_TEXT_LOSS, "approximated")
+            data = self._write_delta(_input_delta({"input": call.raw or ""})) if call.runs else b""
+        elif not self._delta_count and call.plain_arguments:
+            data = self._write_delta(_input_delta(call.plain_arguments))
         if call.error is not None and call.complete:
             self.ledger.lose("raw", "bad_arguments", f"{call.error}; {DIALECT} takes only an object")
-        if not self._mine_part:
+        if not self._is_native_part:
             self.ledger.lose_opaque(call.opaque)
-        text = "".join(self._pieces)
-        if call.runs and self._pieces and not call.custom and not says_all(text, call):
-            return self.give_up(TOLD_OTHERWISE)
+        text = "".join(self._fragments)
+        if call.runs and self._fragments and not call.custom and not is_text_of_call(text, call):
+            return self.fail(ARGUMENTS_CHANGED)
         if call.runs and (data or text.strip()):
-            return data + self._stop()
-        self._doubtful, self._runs = text, call.runs
-        self._told_broken = self._told_broken or not call.runs
+            return data + self._stop_block()
+        self._held_call_text, self._held_call_runs = text, call.runs
+        self._has_broken_call = self._has_broken_call or not call.runs
         return data
 
-    def _stop_doubtful(self, reason: Any = None, *, last: bool = False) -> bytes:
-        """Stop the block of a call that is not to be run, or has no input: it must be read as what it is.
+    def _stop_held_call(self, reason: Any = None, *, last: bool = False) -> bytes:
+        """Stop the block of the held call, so that a reader understands it as it is.
 
-        A last call without input is half a call in an answer that was cut off, and beside a broken one it is doubtful.
+        - A call that may run and has no input gets an explicit `{}` if a reader would take it for a cut call: in an
+          answer with a broken call, and as the `last` call of an answer that ended early for `reason`.
+        - A call that must not run gets broken JSON if a reader would take its text for whole input.
         """
-        text, self._doubtful = self._doubtful, None
+        text, self._held_call_text = self._held_call_text, None
         if text is None:
             return b""
-        if self._runs:
-            half = self._told_broken or (last and reason in CUT)
-            return (self._say(_fragment({})) if half else b"") + self._stop()
+        if self._held_call_runs:
+            looks_cut = self._has_broken_call or (last and reason in CUT)
+            return (self._write_delta(_input_delta({})) if looks_cut else b"") + self._stop_block()
         broken = b""
-        if reads_as_whole(text, reason, last=last):
-            broken = self._say({"type": "input_json_delta", "partial_json": BROKEN})
-        return broken + self._stop()
+        if looks_complete(text, reason, last=last):
+            broken = self._write_delta({"type": "input_json_delta", "partial_json": CUT_OFF_SUFFIX})
+        return broken + self._stop_block()
 
     def write_choice_end(self, event: ChoiceEnd) -> bytes:
-        """Keep why the answer ended until it is sure that nothing went wrong."""
-        self.stand("choices", 0)
+        """Store the stop reason until the stream has ended without an error."""
+        self.set_path("choices", 0)
         choice = event.choice
-        word = finish_word(choice, self.ledger, runs=not self._told_broken, told=self._told_broken)
-        self._delta["stop_reason"] = word
-        self._reason = FINISH_REASONS.get(word or "")
-        self._delta["stop_sequence"] = choice.stop_sequence
+        broken = self._has_broken_call
+        stop_reason = encode_stop_reason(choice, self.ledger, may_run=not broken, has_broken_call=broken)
+        self._final_delta["stop_reason"] = stop_reason
+        self._finish_reason = FINISH_REASONS.get(stop_reason or "")
+        self._final_delta["stop_sequence"] = choice.stop_sequence
         self.ledger.lose_opaque(choice.opaque)
         self.ledger.lose_opaque(choice.message.opaque)
         return b""
 
-    def has_said_end(self) -> bool:
-        """Say no: the reason of the end is said together with the end."""
+    def may_have_written_end(self) -> bool:
+        """Return False: the stop reason is written together with the end of the stream."""
         return False
 
-    def write_reply(self, body: Any) -> bytes:
-        """Write an error."""
+    def write_error_body(self, body: Any) -> bytes:
+        """Write the body of an error as an `error` event."""
         return write_event(encode_json(body), b"error")
 
     def write_ending(self, *, complete: bool) -> bytes:
-        """Say why the answer ended and what it cost, if that is known."""
-        self.stand()
+        """Write the stop reason and the usage if they are known, and the end if the answer is `complete`."""
+        self.set_path()
         usage = encode_usage(self._usage or Usage(), self.ledger)
-        ending = b""
-        if complete or self._delta["stop_reason"] is not None:
-            ending = self._stop_doubtful(self._reason, last=True)
-            ending += _event("message_delta", {"delta": self._delta, "usage": usage, **self._beside})
-        return ending + (_event("message_stop", {}) if complete else b"")
+        data = b""
+        if complete or self._final_delta["stop_reason"] is not None:
+            data = self._stop_held_call(self._finish_reason, last=True)
+            data += _write_event("message_delta", {"delta": self._final_delta, "usage": usage, **self._message_fields})
+        return data + (_write_event("message_stop", {}) if complete else b"")
 
 
-_FREE_TEXT = "free text stands in the argument `input`"
-_DELTA = b'event: content_block_delta\ndata: {"type":"content_block_delta","index":%d,"delta":%b}\n\n'
-_STOP = b'event: content_block_stop\ndata: {"type":"content_block_stop","index":%d}\n\n'
-_LOSERS: dict[Any, Any] = {Text: encode_text, Refusal: TABLES["assistant"][Refusal]}
+_FREE_TEXT_LOSS = f"{DIALECT} takes only an object: the free text is its argument `input`"
+_DELTA_EVENT = b'event: content_block_delta\ndata: {"type":"content_block_delta","index":%d,"delta":%b}\n\n'
+_STOP_EVENT = b'event: content_block_stop\ndata: {"type":"content_block_stop","index":%d}\n\n'
+_END_ENCODERS: dict[Any, Any] = {Text: encode_text, Refusal: ENCODERS_BY_ROLE["assistant"][Refusal]}
 
 
-def _fragment(arguments: dict[str, Any]) -> dict[str, Any]:
+def _input_delta(arguments: dict[str, Any]) -> dict[str, Any]:
     return {"type": "input_json_delta", "partial_json": format_arguments(arguments)}
 
 
-def _event(kind: str, body: dict[str, Any]) -> bytes:
-    return write_event(encode_json({"type": kind, **body}), kind.encode())
+def _write_event(event_type: str, body: dict[str, Any]) -> bytes:
+    return write_event(encode_json({"type": event_type, **body}), event_type.encode())
 
 
 def encode_stream(quirks: Quirks = PLAIN, names: Iterable[str] = (), **settings: Any) -> StreamEncoder:
-    """Return an encoder for a server with these quirks; tools that are called `names` keep their names."""
+    """Return an encoder of one stream as a server with `quirks` sends it. Tools named in `names` keep their names."""
     return Encoder.open(quirks, names, **settings)

@@ -19,37 +19,37 @@ from toolwire.encoding.request_fields import ABSENT
 from toolwire.encoding.settings import Understood
 from toolwire.encoding.tools import as_function, begin_tool, lose_format, lose_metadata
 from toolwire.types import Request, ServerTool, Tool, ToolChoice
-from toolwire.types.frozen import copied
+from toolwire.types.frozen import copy_json
 from toolwire.types.spelling.anthropic import MessagesToolSpelling
 
 # api.anthropic.com: "Property keys should match pattern" (2026-09-19).
-_KEY = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
+_PARAMETER_NAME = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
 
 
 class _BuiltinTool(Struct, frozen=True):
-    """A tool that Anthropic defines and the client runs, as another model is told of it."""
+    """A tool that Anthropic defines and the client runs, as it is declared to other models."""
 
     description: str
     required: tuple[str, ...]
     properties: dict[str, Any]
 
     def describe(self, settings: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-        """Return its description, with the `settings` of a declaration, and its schema."""
-        sentences = [text.format(settings[key]) for key, text in _SETTINGS.items() if key in settings]
-        schema = {"type": "object", "properties": copied(self.properties), "required": list(self.required)}
+        """Return the description, with sentences about the `settings` of a declaration, and the schema."""
+        sentences = [text.format(settings[key]) for key, text in _SETTING_SENTENCES.items() if key in settings]
+        schema = {"type": "object", "properties": copy_json(self.properties), "required": list(self.required)}
         return " ".join([self.description, *sentences]), schema
 
 
-_SETTINGS = {
+_SETTING_SENTENCES = {
     "display_width_px": "The screen is {} pixels wide.",
     "display_height_px": "The screen is {} pixels high.",
     "max_characters": "A view shows at most {} characters.",
 }
-_TEXT, _COUNT, _NUMBER, _FLAG = ({"type": kind} for kind in ("string", "integer", "number", "boolean"))
+_TEXT, _COUNT, _NUMBER, _FLAG = ({"type": json_type} for json_type in ("string", "integer", "number", "boolean"))
 _POINT, _REGION = ({"type": "array", "items": _COUNT, "minItems": size, "maxItems": size} for size in (2, 4))
 
 
-def _editor(*more: str, inserted: str = "new_str") -> _BuiltinTool:
+def _editor_tool(*more: str, inserted: str = "new_str") -> _BuiltinTool:
     properties = {"path": _TEXT, "view_range": _POINT, "file_text": _TEXT, "old_str": _TEXT, "new_str": _TEXT}
     commands = {"command": {"type": "string", "enum": ["view", "create", "str_replace", "insert", *more]}}
     return _BuiltinTool(
@@ -75,7 +75,7 @@ _MEMORY = _BuiltinTool(
 )
 
 
-def _computer(actions: Sequence[str], **more: Any) -> _BuiltinTool:
+def _computer_tool(actions: Sequence[str], **more: Any) -> _BuiltinTool:
     return _BuiltinTool(
         "Use the screen, the mouse and the keyboard of a computer. A `coordinate` is [x, y] in pixels from the upper "
         "left; `text` is what is typed, or the keys that are pressed. A `screenshot` shows what there is now.",
@@ -104,22 +104,22 @@ _BASH = _BuiltinTool(
 BUILTIN_CLIENT_TOOLS: Mapping[str, _BuiltinTool] = {
     "bash_20241022": _BASH,
     "bash_20250124": _BASH,
-    "text_editor_20241022": _editor("undo_edit"),
-    "text_editor_20250124": _editor("undo_edit"),
-    "text_editor_20250429": _editor(),
-    "text_editor_20250728": _editor(inserted="insert_text"),
+    "text_editor_20241022": _editor_tool("undo_edit"),
+    "text_editor_20250124": _editor_tool("undo_edit"),
+    "text_editor_20250429": _editor_tool(),
+    "text_editor_20250728": _editor_tool(inserted="insert_text"),
     "memory_20250818": _MEMORY,
-    "computer_20241022": _computer(_ACTIONS),
-    "computer_20250124": _computer(_MORE_ACTIONS, **_MOVES),
-    "computer_20251124": _computer((*_MORE_ACTIONS, "zoom"), **_MOVES, **_ZOOMED),
+    "computer_20241022": _computer_tool(_ACTIONS),
+    "computer_20250124": _computer_tool(_MORE_ACTIONS, **_MOVES),
+    "computer_20251124": _computer_tool((*_MORE_ACTIONS, "zoom"), **_MOVES, **_ZOOMED),
 }
 
 
 def _decode_builtin_tool(body: dict[str, Any]) -> Tool:
-    """Read a tool that Anthropic defines and the client runs."""
+    """Decode a tool that Anthropic defines and the client runs."""
     unparsed, builtin = body.copy(), body["type"]
     constants = {"type": unparsed.pop("type")}
-    constants |= {key: unparsed.pop(key) for key in _SETTINGS if type(unparsed.get(key)) is int}
+    constants |= {key: unparsed.pop(key) for key in _SETTING_SENTENCES if type(unparsed.get(key)) is int}
     name, is_escaped = WIRE.restore_name(unparsed.pop("name"))
     description, schema = BUILTIN_CLIENT_TOOLS[builtin].describe(constants)
     strict, cache = take(unparsed, "strict", bool), WIRE.take_cache(unparsed)
@@ -128,12 +128,12 @@ def _decode_builtin_tool(body: dict[str, Any]) -> Tool:
 
 
 def _encode_builtin_tool(tool: Tool, builtin: str, spelling: MessagesToolSpelling, ledger: Ledger) -> dict[str, Any]:
-    """Write a tool that Anthropic defines as it was declared. Report a changed description or schema as a loss."""
+    """Encode a tool that Anthropic defines as it was declared. A changed description or schema is a loss."""
     body = begin_tool(tool, ledger)
     description, schema = BUILTIN_CLIENT_TOOLS[builtin].describe(spelling.constants)
-    for field, known in (("description", description), ("parameters", schema)):
-        if getattr(tool, field) != known:
-            ledger.lose(field, "own_tool", f"{DIALECT} has its own for {builtin}")
+    for field, builtin_value in (("description", description), ("parameters", schema)):
+        if getattr(tool, field) != builtin_value:
+            ledger.lose(field, "own_tool", f"{DIALECT} has its own {field} for {builtin}")
     ledger.lose_fields(tool, "own_tool", "custom", "format")
     lose_metadata(tool, ledger)
     strict = {} if tool.strict is None else {"strict": tool.strict}
@@ -141,7 +141,7 @@ def _encode_builtin_tool(tool: Tool, builtin: str, spelling: MessagesToolSpellin
 
 
 def decode_tool(body: Any) -> Tool | ServerTool:
-    """Read one declaration."""
+    """Decode one declaration. A tool that the provider runs becomes a `ServerTool`."""
     tool_type = body.get("type", "custom") if type(body) is dict else None
     if type(tool_type) is str and tool_type in BUILTIN_CLIENT_TOOLS and type(body.get("name")) is str:
         return _decode_builtin_tool(body)
@@ -161,14 +161,14 @@ def decode_tool(body: Any) -> Tool | ServerTool:
 
 
 def encode_tool(tool: Tool, ledger: Ledger) -> dict[str, Any]:
-    """Write one declaration."""
+    """Encode one declaration, with a schema that this wire accepts."""
     spelling = spelling_of(tool.opaque, MessagesToolSpelling)
     if spelling.builtin is not None and spelling.builtin in BUILTIN_CLIENT_TOOLS:
         return _encode_builtin_tool(tool, spelling.builtin, spelling, ledger)
     tool = as_function(tool, ledger) if tool.custom else tool
     body = begin_tool(tool, ledger)
     if not made_by(tool.opaque, DIALECT):
-        body["input_schema"] = _without_odd_keys(_fit(tool, ledger), ledger)
+        body["input_schema"] = _without_invalid_names(_fit_schema(tool, ledger), ledger)
     elif tool.plain_parameters is not None:
         body["input_schema"] = tool.plain_parameters
     if tool.strict is not None:
@@ -178,7 +178,8 @@ def encode_tool(tool: Tool, ledger: Ledger) -> dict[str, Any]:
     return ledger.finish(body, tool)
 
 
-def _fit(tool: Tool, ledger: Ledger) -> dict[str, Any]:
+def _fit_schema(tool: Tool, ledger: Ledger) -> dict[str, Any]:
+    """Return the parameters of a tool from another wire as this wire supports them."""
     schema = tool.plain_parameters
     if schema is None:
         return {"type": "object", "properties": {}}
@@ -187,22 +188,22 @@ def _fit(tool: Tool, ledger: Ledger) -> dict[str, Any]:
     return ledger.fit_root(schema, "anthropic")
 
 
-def _without_odd_keys(schema: dict[str, Any], ledger: Ledger) -> dict[str, Any]:
-    """Remove the parameters whose names make this wire reject a request."""
+def _without_invalid_names(schema: dict[str, Any], ledger: Ledger) -> dict[str, Any]:
+    """Return `schema` without parameters whose names Anthropic's server rejects."""
     properties = schema.get("properties")
-    if type(properties) is not dict or all(map(_KEY.fullmatch, properties)):
+    if type(properties) is not dict or all(map(_PARAMETER_NAME.fullmatch, properties)):
         return schema
-    odd = dict.fromkeys(key for key in properties if not _KEY.fullmatch(key))
-    for key in odd:
-        ledger.lose(f"parameters.properties.{key}", "schema_key", f"{DIALECT} takes no parameter of such a name")
-    kept = {key: inner for key, inner in properties.items() if key not in odd}
+    invalid = dict.fromkeys(key for key in properties if not _PARAMETER_NAME.fullmatch(key))
+    for key in invalid:
+        ledger.lose(f"parameters.properties.{key}", "schema_key", f"{DIALECT} rejects the name of this parameter")
+    valid = {key: inner for key, inner in properties.items() if key not in invalid}
     required = schema.get("required")
-    wanted = {"required": [name for name in required if name not in odd]} if type(required) is list else {}
-    return {**schema, "properties": kept, **wanted}
+    changed = {"required": [name for name in required if name not in invalid]} if type(required) is list else {}
+    return {**schema, "properties": valid, **changed}
 
 
 def decode_choice(value: Any) -> Understood | None:
-    """Read a `tool_choice` with its parallel-call flag."""
+    """Decode a `tool_choice` with its parallel-call flag. Return None if it is not understood."""
     is_escaped = False
     match value:
         case {"type": "auto" | "none" as mode}:
@@ -223,38 +224,46 @@ def decode_choice(value: Any) -> Understood | None:
 
 
 def encode_choice(request: Request, ledger: Ledger) -> Any:
-    """Write the `tool_choice` with its parallel-call flag."""
+    """Encode the `tool_choice` with its parallel-call flag."""
     is_native = made_by(request.opaque, DIALECT)
     choice = request.tool_choice or ToolChoice("auto")
     body: dict[str, Any] = {"type": "any" if choice.mode == "required" else choice.mode}
     if choice.names is not None and choice.mode == "required" and len(choice.names) == 1:
-        body = {"type": "tool", "name": ledger.names.choose(choice.names[0], own=is_native)}
+        body = {"type": "tool", "name": ledger.names.choose(choice.names[0], is_native=is_native)}
     elif choice.names is not None:
         ledger.lose(
-            "tool_choice.names", "tool_choice", f"{DIALECT} cannot narrow the choice to some tools", "approximated"
+            "tool_choice.names",
+            "tool_choice",
+            f"{DIALECT} cannot limit the choice to several tools: all may be called",
+            "approximated",
         )
-    if choice.mode == "required" and not is_native and (reason := _why_not_forced(request)):
+    if choice.mode == "required" and not is_native and (reason := _explain_unforced_choice(request)):
         ledger.lose("tool_choice", "tool_choice", reason, "approximated")
         body = {"type": "auto"}
     if request.parallel_tool_calls is not None:
         if choice.mode != "none":
             body["disable_parallel_tool_use"] = not request.parallel_tool_calls
         else:
-            ledger.lose("parallel_tool_calls", "parallel_tool_calls", "no tool may be called at all", severity="minor")
+            ledger.lose(
+                "parallel_tool_calls",
+                "parallel_tool_calls",
+                "the choice is that no tool may be called",
+                severity="minor",
+            )
     return body
 
 
-def _why_not_forced(request: Request) -> str | None:
+def _explain_unforced_choice(request: Request) -> str | None:
     """Return the reason why the model of `request` cannot be forced to call a tool, or None if it can."""
     family = family_of(request.model)
     if family.forced_choice is False:
-        return f"{request.model} refuses a forced choice"
+        return f"{request.model} rejects a forced choice: auto is sent"
     thinks = mode_of_thinking(request) in {"enabled", "adaptive"} or family.always_thinks
-    return f"{DIALECT} refuses a forced choice while thinking" if thinks else None
+    return f"{DIALECT} rejects a forced choice while the model thinks: auto is sent" if thinks else None
 
 
 def mode_of_thinking(request: Request) -> str | None:
-    """Return the thinking mode that `request` asks for, in whichever of its fields it does."""
+    """Return the thinking mode that `request` has_complete_calls for by any of its fields, or None."""
     budget = request.thinking_budget
     if request.thinking is not None:
         return request.thinking

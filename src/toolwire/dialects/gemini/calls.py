@@ -1,12 +1,13 @@
-"""Calls and results of a generateContent conversation.
+"""Decode and encode the calls and results of a generateContent conversation.
 
 Rules of this file:
-- An id is optional. A call without one gets `gemini_N`, which is never sent; a given one is sent as it is.
-- A result without an id answers the next waiting call of its name, else the next waiting call.
-- A result is an object. `{"output": text}` and `{"error": text}` stand for text; any other object is its own
-  compact JSON text. Both ways this is a bijection. `{"result": value}`, which Google's own clients make, is read
-  as the value, and so is a value that is no object; they are written again only as they were read.
-- A result is sent under the name that its call was sent with: the server refuses another one.
+- An id is optional. A call without an id gets `gemini_N`, which is never sent. Any other id is sent unchanged.
+- A result without an id answers the next open call of the same name, else the next open call.
+- A result is an object. `{"output": text}` and `{"error": text}` are decoded as their text. Any other object is decoded
+  as its compact JSON text. Encoding reverses this exactly.
+- `{"result": value}`, which Google's own clients send, is decoded as the value. So is a value that is no object. They
+  are encoded in this form only if they were received in it.
+- A result is sent with the name that its call was sent with, because the server rejects any other name.
 """
 
 from collections.abc import Iterable, Iterator
@@ -16,42 +17,48 @@ from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 from toolwire.dialects.gemini.parts import DIALECT, WIRE, Conversation, decode_part, encode_media, write_keys
-from toolwire.encoding.calls import put_below, read_arguments, say_object
-from toolwire.encoding.ledger import left_of, made_by, spelling_of, take
+from toolwire.encoding.calls import arguments_as_object, put_below, read_arguments
+from toolwire.encoding.ledger import made_by, spelling_of, take, unparsed_of
 from toolwire.types import Audio, Document, Image, Opaque, Part, Text, ToolCall, ToolResult
 from toolwire.types.spelling.gemini import GeminiCallSpelling, GeminiPartSpelling, GeminiResultSpelling
 from toolwire.wire.arguments import format_arguments, parse_arguments
-from toolwire.wire.names import fingerprint, number_of, was_made
+from toolwire.wire.names import fingerprint, is_generated_id, number_of
 
-_NO_NAME = "unknown_tool"
-# Ids made in one response are numbered below this, so that those of the next do not meet them.
-_CALLS_OF_A_RESPONSE = 1000
+_UNKNOWN_TOOL = "unknown_tool"
+# The ids of one response have numbers below this, so that they do not collide with those of the next response.
+_IDS_PER_RESPONSE = 1000
 
 
-class MadeIds(Struct, eq=False):
-    """The ids that are made for calls without one while contents are read; `index` is that of the next call."""
+class IdGenerator(Struct, eq=False):
+    """Generates the ids of calls that have none, while contents are decoded.
+
+    - `contents`: the contents to decode. A generated id is never one that they already contain.
+    - `body`: the response that has the contents. Its id determines the number of the first generated id.
+    - `count`: the number of the last generated id.
+    - `call_index`: the index of the next call in its message.
+    """
 
     contents: Iterable[Any]
     body: dict[str, Any] | None = None
-    made: int = 0
-    index: int = 0
-    _taken: set[str] | None = None
+    count: int = 0
+    call_index: int = 0
+    _used_ids: set[str] | None = None
 
     def make_id(self) -> str:
-        """Make an id for a call that came without one: its number in the conversation, or in the response."""
-        if self._taken is None:
-            self._taken = set(_given_ids(self.contents))
+        """Return a new id for a call that has none: `gemini_` and its number in the conversation or response."""
+        if self._used_ids is None:
+            self._used_ids = set(_iter_call_ids(self.contents))
             if (body := self.body) is not None:
-                named = body.get("responseId") or body.get("response_id") or fingerprint(body)
-                self.made = number_of(named) * _CALLS_OF_A_RESPONSE
-        made = ""
-        while not made or made in self._taken:
-            self.made += 1
-            made = f"gemini_{self.made}"
-        return made
+                response_id = body.get("responseId") or body.get("response_id") or fingerprint(body)
+                self.count = number_of(response_id) * _IDS_PER_RESPONSE
+        call_id = ""
+        while not call_id or call_id in self._used_ids:
+            self.count += 1
+            call_id = f"gemini_{self.count}"
+        return call_id
 
 
-def _given_ids(contents: Iterable[Any]) -> Iterator[str]:
+def _iter_call_ids(contents: Iterable[Any]) -> Iterator[str]:
     for content in contents:
         parts = content.get("parts") if isinstance(content, dict) else None
         for part in parts if isinstance(parts, list) else [parts]:
@@ -60,8 +67,8 @@ def _given_ids(contents: Iterable[Any]) -> Iterator[str]:
                 yield call["id"]
 
 
-def decode_call(value: Any, unparsed: dict[str, Any], part: GeminiPartSpelling, ids: MadeIds) -> Part | None:
-    """Read a `functionCall`. `part` is the spelling of the part around it."""
+def decode_call(value: Any, unparsed: dict[str, Any], part: GeminiPartSpelling, ids: IdGenerator) -> Part | None:
+    """Decode a `functionCall`. `part` is the spelling of the part that contains it. Return None if it has no name."""
     if type(value) is not dict or type(value.get("name")) is not str:
         return None
     inner = value.copy()
@@ -74,45 +81,47 @@ def decode_call(value: Any, unparsed: dict[str, Any], part: GeminiPartSpelling, 
     if inner:
         unparsed["functionCall"] = inner
     complete = inner.get("willContinue", inner.get("will_continue")) is not True
-    spelling = GeminiCallSpelling(**_spelled(part, is_escaped), has_no_id=call_id is None, has_no_args=has_no_args)
-    index, call_id, opaque = ids.index, call_id or ids.make_id(), WIRE.mark(unparsed, spelling)
-    ids.index += 1
+    spelling = GeminiCallSpelling(
+        **_shared_spelling(part, is_escaped), has_no_id=call_id is None, has_no_args=has_no_args
+    )
+    index, call_id, opaque = ids.call_index, call_id or ids.make_id(), WIRE.mark(unparsed, spelling)
+    ids.call_index += 1
     return ToolCall(call_id, name, arguments, index, complete, raw, error, opaque=opaque)
 
 
-def _spelled(part: GeminiPartSpelling, is_escaped: bool) -> dict[str, Any]:
-    """Return the fields that the spellings of calls and of results share."""
+def _shared_spelling(part: GeminiPartSpelling, is_escaped: bool) -> dict[str, Any]:
+    """Return the fields that the spellings of calls and results share."""
     return {"constants": part.constants, "snake_keys": part.snake_keys, "is_escaped": is_escaped}
 
 
-def came_whole(call: ToolCall) -> bool:
-    """Return True if the arguments of `call` can be written as they were sent. The pieces of a stream can not."""
-    return not call.raw or "args" in left_of(call.opaque, DIALECT, "functionCall")
+def can_replay_arguments(call: ToolCall) -> bool:
+    """Return True if the arguments of `call` can be encoded as they were received. The pieces of a stream cannot."""
+    return not call.raw or "args" in unparsed_of(call.opaque, DIALECT, "functionCall")
 
 
 def encode_call(call: ToolCall, ledger: Conversation) -> dict[str, Any]:
-    """Write a `functionCall`."""
+    """Encode `call` as a part with a `functionCall`."""
     spelling = spelling_of(call.opaque, GeminiCallSpelling)
-    is_own = made_by(call.opaque, DIALECT)
-    is_native = is_own and not spelling.is_escaped
-    name = call.name if is_native else ledger.names.write(call.name)
+    is_native = made_by(call.opaque, DIALECT)
+    keeps_name = is_native and not spelling.is_escaped
+    name = call.name if keeps_name else ledger.names.write(call.name)
     inner: dict[str, Any] = {"name": name}
-    call_id = ledger.ids.call(call.id, own=is_native)
-    if call.id is not None and (not was_made(call.id) or (is_own and not spelling.has_no_id)):
+    call_id = ledger.ids.call(call.id, is_native=keeps_name)
+    if call.id is not None and (not is_generated_id(call.id) or (is_native and not spelling.has_no_id)):
         inner["id"] = call_id
-        ledger.sent.add(call_id)
-    ledger.named[call.id].append(name)
-    unparsed = left_of(call.opaque, DIALECT, "functionCall")
+        ledger.sent_ids.add(call_id)
+    ledger.call_names[call.id].append(name)
+    unparsed = unparsed_of(call.opaque, DIALECT, "functionCall")
     if call.custom or not (spelling.has_no_args and call.plain_arguments == read_arguments(unparsed.get("args"))[0]):
-        inner["args"] = say_object(call, ledger)
+        inner["args"] = arguments_as_object(call, ledger)
     inner = unparsed | inner
-    if not call.complete and not (is_own and inner.get("willContinue", inner.get("will_continue"))):
+    if not call.complete and not (is_native and inner.get("willContinue", inner.get("will_continue"))):
         ledger.lose_cut()
     return write_keys(ledger.finish({"functionCall": inner}, call), spelling.snake_keys)
 
 
 def decode_result(value: Any, unparsed: dict[str, Any], part: GeminiPartSpelling) -> Part | None:
-    """Read a `functionResponse`. `part` is the spelling of the part around it."""
+    """Decode a `functionResponse`. `part` is the spelling of the part that contains it."""
     if type(value) is not dict:
         return None
     inner = value.copy()
@@ -127,74 +136,75 @@ def decode_result(value: Any, unparsed: dict[str, Any], part: GeminiPartSpelling
         content, is_error = read_response(response)
     media = take(inner, "parts", list) if inner.get("parts") else None
     if media is not None:
-        words: list[Part] = [Text(content, opaque=WIRE.plain)] if type(content) is str and content else []
-        content = [*words, *(_decode_media(body) for body in media)]
+        text_parts: list[Part] = [Text(content, opaque=WIRE.plain)] if type(content) is str and content else []
+        content = [*text_parts, *(_decode_result_media(body) for body in media)]
     if inner:
         unparsed["functionResponse"] = inner
     spelling = GeminiResultSpelling(
-        **_spelled(part, is_escaped),
+        **_shared_spelling(part, is_escaped),
         id=None if call_id is None else UNSET,
         has_no_response=media is not None and response is None,
-        response=UNSET if response is None or _is_usual(response) else response,
+        response=UNSET if response is None or _is_written_as_text(response) else response,
     )
     return ToolResult(call_id, name, content, is_error, opaque=WIRE.mark(unparsed, spelling))
 
 
 def link_result(result: ToolResult, call: ToolCall) -> ToolResult:
-    """Link a result to the call which it answers; the id that it came with, or without, is kept."""
+    """Return `result` with the id of `call`, which it answers. Its spelling stores the id that it was received with."""
     opaque = result.opaque or WIRE.plain
     spelling = spelling_of(opaque, GeminiResultSpelling)
     spelling = replace(spelling, id=result.tool_call_id, linked_id=call.id)
     return replace(result, tool_call_id=call.id, opaque=WIRE.mark(opaque.value, spelling))
 
 
-def _decode_media(body: Any) -> Part:
+def _decode_result_media(body: Any) -> Part:
     part = decode_part(body)
     return part if isinstance(part, Image | Document | Audio) else Opaque(DIALECT, body)
 
 
-def _is_usual(response: Any) -> bool:
-    """Return True if `write_response` writes such a response for text."""
-    return _is_said(response) and "result" not in response
+def _is_written_as_text(response: Any) -> bool:
+    """Return True if `write_response` encodes a text as such a `response`."""
+    return _wraps_text(response) and "result" not in response
 
 
-def _is_said(response: Any) -> bool:
+def _wraps_text(response: Any) -> bool:
+    """Return True if `response` only wraps a text, or under `result` any value."""
     if type(response) is not dict or len(response) != 1:
         return False
     return "result" in response or type(response.get("output", response.get("error"))) is str
 
 
 def read_response(response: Any) -> tuple[str, bool]:
-    """Read the object of a result, or the value in its place, as text, and whether it is an error."""
-    if not _is_said(response):
+    """Return a result's `response` as text, and whether it is an error. `response` may be a value that is no object."""
+    if not _wraps_text(response):
         return response if type(response) is str else format_arguments(response), False
-    [(key, said)] = response.items()
-    return said if type(said) is str else format_arguments(said), key == "error"
+    [(key, value)] = response.items()
+    return value if type(value) is str else format_arguments(value), key == "error"
 
 
 def write_response(text: str, *, is_error: bool) -> dict[str, Any]:
-    """Write text as the object of a result: what `read_response` reads back to exactly this."""
+    """Return the `response` object of a result, from which `read_response` returns exactly `text` and `is_error`."""
     if is_error:
         return {"error": text}
     if text.startswith("{"):
         response, error = parse_arguments(text)
-        if error is None and format_arguments(response) == text and not _is_said(response):
+        if error is None and format_arguments(response) == text and not _wraps_text(response):
             return response
     return {"output": text}
 
 
 def encode_result(part: ToolResult, ledger: Conversation) -> dict[str, Any]:
-    """Write a `functionResponse`."""
-    spelling, is_own = spelling_of(part.opaque, GeminiResultSpelling), made_by(part.opaque, DIALECT)
+    """Encode a result as a part with a `functionResponse`."""
+    spelling, is_native = spelling_of(part.opaque, GeminiResultSpelling), made_by(part.opaque, DIALECT)
     inner: dict[str, Any] = {}
-    call_id = _id_of_result(part, ledger, spelling, is_own=is_own)
+    call_id = _result_id(part, ledger, spelling, is_native=is_native)
     if call_id is not None:
         inner["id"] = call_id
-    name = _name_of_result(part, ledger, is_native=is_own and not spelling.is_escaped)
+    name = _result_name(part, ledger, keeps_name=is_native and not spelling.is_escaped)
     if name is not None:
         inner["name"] = name
-    text, media = (part.content, []) if type(part.content) is str else _encode_content(part.content, ledger)
-    if part.content or not is_own or type(part.content) is str:
+    text, media = (part.content, []) if type(part.content) is str else _encode_result_content(part.content, ledger)
+    if part.content or not is_native or type(part.content) is str:
         response = spelling.response
         if response is not UNSET and (text, part.is_error) == read_response(response):
             inner["response"] = response
@@ -202,66 +212,72 @@ def encode_result(part: ToolResult, ledger: Conversation) -> dict[str, Any]:
             inner["response"] = write_response(text, is_error=part.is_error)
     if media:
         inner["parts"] = media
-    inner = left_of(part.opaque, DIALECT, "functionResponse") | inner
+    inner = unparsed_of(part.opaque, DIALECT, "functionResponse") | inner
     return write_keys(ledger.finish({"functionResponse": inner}, part), spelling.snake_keys)
 
 
-def _id_of_result(
-    part: ToolResult, ledger: Conversation, spelling: GeminiResultSpelling, *, is_own: bool
+def _result_id(
+    part: ToolResult, ledger: Conversation, spelling: GeminiResultSpelling, *, is_native: bool
 ) -> str | None:
-    """Return the id to send: the one that the result came with, else the one that its call was sent with."""
-    call_id = ledger.ids.result(part.tool_call_id, own=is_own)
-    if is_own:
+    """Return the id to send: the id that the result was received with, else the id that its call was sent with.
+
+    `is_native` is True if the result was received from this wire.
+    """
+    call_id = ledger.ids.result(part.tool_call_id, is_native=is_native)
+    if is_native:
         if spelling.id is UNSET:
             return call_id
         if spelling.linked_id == part.tool_call_id:
             return spelling.id
-    if call_id in ledger.sent or (is_own and not was_made(call_id)):
+    if call_id in ledger.sent_ids or (is_native and not is_generated_id(call_id)):
         return call_id
-    if not was_made(part.tool_call_id):
-        ledger.lose("tool_call_id", "orphan_result", "no call of this id was sent; it is linked by name")
+    if not is_generated_id(part.tool_call_id):
+        ledger.lose("tool_call_id", "orphan_result", "no call with this id was sent, so the name links the result")
     return None
 
 
-def _name_of_result(part: ToolResult, ledger: Conversation, *, is_native: bool) -> str | None:
-    names = ledger.named.get(part.tool_call_id)
-    called = names.popleft() if names else None
-    if is_native:
+def _result_name(part: ToolResult, ledger: Conversation, *, keeps_name: bool) -> str | None:
+    """Return the name to send: the result's own if `keeps_name`, else the name that its call was sent with."""
+    call_names = ledger.call_names.get(part.tool_call_id)
+    call_name = call_names.popleft() if call_names else None
+    if keeps_name:
         return part.name
     name = None if part.name is None else ledger.names.write(part.name)
-    if called is not None and name not in (None, called):
-        ledger.lose("name", "result_name", f"{DIALECT} wants the name of the call", "renamed")
-    if name is called is None:
+    if call_name is not None and name not in (None, call_name):
+        ledger.lose("name", "result_name", f"{DIALECT} accepts a result only under its call's name", "renamed")
+    if name is call_name is None:
         ledger.lose("name", "result_name", f"{DIALECT} requires the name of the tool", "defaulted")
-    return called or name or _NO_NAME
+    return call_name or name or _UNKNOWN_TOOL
 
 
-def _encode_content(parts: Iterable[Any], ledger: Conversation) -> tuple[str, list[Any]]:
-    """Write the words of a result, and its media where the model takes them there."""
+def _encode_result_content(parts: Iterable[Any], ledger: Conversation) -> tuple[str, list[Any]]:
+    """Encode the content of a result as one text, and its media if the model accepts media in results."""
     texts: list[str] = []
     media: list[Any] = []
-    spoken = 0
-    for part in ledger.inside(parts):
+    text_count = 0
+    for part in ledger.each_inner_part(parts):
         match part:
             case Text():
                 texts.append(part.text)
-                spoken += 1
+                text_count += 1
                 ledger.finish({}, part)
                 ledger.lose_fields(part, "citation", "citations")
                 if media:
-                    ledger.lose("", "order", f"{DIALECT} says the words of a result first", "moved")
+                    ledger.lose("", "order", f"{DIALECT} has the text of a result before its media", "moved")
             case Image() | Document() | Audio():
-                _place_media(part, texts, media, ledger)
+                _encode_result_media(part, texts, media, ledger)
             case Opaque() if part.dialect == DIALECT:
                 media.append(part.value)
             case _:
                 ledger.lose("", "tool_result", f"a result of {DIALECT} cannot hold this part")
-    if spoken > 1:
-        ledger.lose("content", "tool_result_texts", "several texts become one", "merged")
+    if text_count > 1:
+        ledger.lose("content", "tool_result_texts", "several texts are joined into one", "merged")
     return "\n".join(texts), media
 
 
-def _place_media(part: Image | Document | Audio, texts: list[str], media: list[Any], ledger: Conversation) -> None:
+def _encode_result_media(
+    part: Image | Document | Audio, texts: list[str], media: list[Any], ledger: Conversation
+) -> None:
     body = encode_media(part, ledger)
     if body is None:
         return
@@ -270,4 +286,4 @@ def _place_media(part: Image | Document | Audio, texts: list[str], media: list[A
     elif ledger.media_in_results or made_by(part.opaque, DIALECT):
         media.append(body)
     else:
-        texts.append(put_below(body, part, ledger.below, ledger, "this model's results"))
+        texts.append(put_below(body, part, ledger.media_after_results, ledger, "this model's results"))

@@ -1,8 +1,8 @@
-"""Requests of generateContent: the model and streaming stand in the path, the settings in nested objects.
+"""Decode and encode the requests of generateContent. The model is in the path, settings are in nested objects.
 
 Rules of this file:
-- A path that was read is written again for as long as it says the same model and the same way to answer.
-- Each nested object of settings has a table of its own; one table of all of them writes.
+- A path that was received is sent again if it still has the model of the request and the same value of `stream`.
+- Each nested object of settings is decoded with its own table. One table of all settings encodes them.
 """
 
 import re
@@ -25,32 +25,32 @@ from toolwire.dialects.gemini.tools import (
     take_output,
 )
 from toolwire.encoding.families import family_of
-from toolwire.encoding.ledger import Ledger, copy_body, left_of, made_by, spelling_of, take_entries
+from toolwire.encoding.ledger import Ledger, copy_body, made_by, spelling_of, take_entries, unparsed_of
 from toolwire.encoding.quirks import PLAIN, Quirks
 from toolwire.encoding.reasoning import nearest_effort
-from toolwire.encoding.repair import BEGINNING, begin, is_begun, repair
+from toolwire.encoding.repair import OPENING_TEXT, add_opening_turn, begins_with_opening_turn, repair
 from toolwire.encoding.request_fields import ABSENT
 from toolwire.encoding.settings import (
     NUMBER,
     Setting,
     Settings,
     Understood,
+    apply_model_limits,
     at_least,
     checked,
     plain,
-    settle,
     texts,
     tier,
     within,
 )
-from toolwire.encoding.tools import functions_of, limited
+from toolwire.encoding.tools import functions_of, limit_tools
 from toolwire.types import Context, Encoded, Message, Part, Request, Text
 from toolwire.types.spelling.gemini import GeminiRequestSpelling
 
 _VERSION = "/v1beta/"
-BEGUN: dict[str, Any] = {"role": "user", "parts": [{"text": BEGINNING}]}
+_OPENING_TURN: dict[str, Any] = {"role": "user", "parts": [{"text": OPENING_TEXT}]}
 _COLLECTIONS = frozenset({"models", "tunedModels", "endpoints", "publishers", "projects"})
-_STEPS_AWAY = frozenset({"", ".", ".."})
+_UNSAFE_STEPS = frozenset({"", ".", ".."})
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.:@~-]*")
 _VERBS = {False: "generateContent", True: "streamGenerateContent"}
 _PATH = re.compile(
@@ -61,7 +61,7 @@ _SSE = re.compile(r"\?alt=sse$|&alt=sse|(?<=\?)alt=sse&")
 
 
 def _read_path(path: str) -> tuple[str, bool] | None:
-    """Return the model that a path names and whether it streams, or None if it names none."""
+    """Return the model in `path` and whether the path is that of a stream, or None if the path has no model."""
     match = _PATH.fullmatch(path)
     if match is None:
         return None
@@ -70,7 +70,7 @@ def _read_path(path: str) -> tuple[str, bool] | None:
 
 
 def _write_path(path: str, model: str, *, stream: bool) -> str:
-    """Return the path of a request: the one that was read, as long as it means the same."""
+    """Return the path of a request: the received `path` if it still means the same."""
     if path and _read_path(path) in {None, (model, stream)}:
         return path
     match = _PATH.fullmatch(path) if path else None
@@ -81,20 +81,22 @@ def _write_path(path: str, model: str, *, stream: bool) -> str:
 
 
 def _write_resource(model: str) -> str:
-    """Return the path of a model. A name with `..` in it is escaped to one segment, so that it leads nowhere else."""
+    """Return the path of a model. A name with `..` is escaped to one segment, so that it cannot reach another path."""
     if _PLAIN_NAME.fullmatch(model):
         return f"models/{model}"
     steps = model.split("/")
-    odd = not _STEPS_AWAY.isdisjoint(steps)
-    escaped = quote(model, safe="" if odd else "/:@", errors="replace")
-    return escaped if steps[0] in _COLLECTIONS and len(steps) > 1 and not odd else f"models/{escaped}"
+    is_unsafe = not _UNSAFE_STEPS.isdisjoint(steps)
+    escaped = quote(model, safe="" if is_unsafe else "/:@", errors="replace")
+    return escaped if steps[0] in _COLLECTIONS and len(steps) > 1 and not is_unsafe else f"models/{escaped}"
 
 
 def decode_request(body: dict[str, Any], path: str = "") -> Request:
-    """Read a request's body; the path says the model, and whether the answer is streamed."""
+    """Decode the body of a request. `path` has the model, and whether the answer is a stream."""
     unparsed, snake_keys = read_keys(copy_body(body, "request"))
     contents, has_one_content = _take_contents(unparsed)
-    has_opening_turn = not has_one_content and contents is not None and is_begun(contents, BEGUN)
+    has_opening_turn = (
+        not has_one_content and contents is not None and begins_with_opening_turn(contents, _OPENING_TURN)
+    )
     system, system_spelling = _take_system(unparsed)
     tools = decode_tools(take_entries(unparsed, "tools"))
     fields, spelling = _take_config(unparsed, system_spelling)
@@ -116,7 +118,7 @@ def decode_request(body: dict[str, Any], path: str = "") -> Request:
 
 
 def _take_contents(unparsed: dict[str, Any]) -> tuple[list[Any] | None, bool]:
-    """Take the contents out of the unparsed keys: return them, if they are any, and whether they were one object."""
+    """Remove the contents from the `unparsed` keys. Return them or None, and whether they were one object."""
     contents = unparsed.get("contents")
     if type(contents) is not dict and type(contents) is not list:
         return None, False
@@ -125,7 +127,7 @@ def _take_contents(unparsed: dict[str, Any]) -> tuple[list[Any] | None, bool]:
 
 
 def _take_path(path: str, fields: dict[str, Any], unparsed: dict[str, Any], settings: dict[str, Any]) -> None:
-    """Take the model and the way to answer from `path`. If the body names another model, that stays unparsed."""
+    """Set the model and `stream` from `path`. If the body has another model, that stays unparsed."""
     if (target := _read_path(path)) is None:
         return
     model, stream = target
@@ -137,78 +139,81 @@ def _take_path(path: str, fields: dict[str, Any], unparsed: dict[str, Any], sett
 
 
 def _take_system(unparsed: dict[str, Any]) -> tuple[str | list[Part] | None, GeminiRequestSpelling]:
-    """Take the system instruction out of the unparsed keys: return its text or parts, and how it was spelled."""
+    """Remove the system instruction from the `unparsed` keys. Return its text or parts, and its spelling."""
     instruction = unparsed.get("systemInstruction")
     parts = instruction.get("parts") if type(instruction) is dict else None
     has_one_part = type(parts) is dict
     parts = [parts] if has_one_part else parts
     if type(instruction) is not dict or type(parts) is not list or not parts:
         return None, GeminiRequestSpelling()
-    rest = {key: value for key, value in instruction.items() if key != "parts"}
-    role = rest.pop("role") if type(rest.get("role")) is str else None
-    _put(unparsed, "systemInstruction", rest)
+    unparsed_instruction = {key: value for key, value in instruction.items() if key != "parts"}
+    role = unparsed_instruction.pop("role") if type(unparsed_instruction.get("role")) is str else None
+    _put_unparsed(unparsed, "systemInstruction", unparsed_instruction)
     spelling = GeminiRequestSpelling(has_one_system_part=has_one_part, system_role=role)
-    alone = parts[0] if len(parts) == 1 and not has_one_part else None
-    if type(alone) is dict and len(alone) == 1 and type(alone.get("text")) is str:
-        return alone["text"], spelling
+    only_part = parts[0] if len(parts) == 1 and not has_one_part else None
+    if type(only_part) is dict and len(only_part) == 1 and type(only_part.get("text")) is str:
+        return only_part["text"], spelling
     return [decode_part(part) for part in parts], spelling
 
 
 def encode_request(request: Request, quirks: Quirks = PLAIN, **settings: Any) -> Encoded:
-    """Write a request's body, and report what it cannot hold."""
+    """Encode `request`. The result has the path, the body and the losses."""
     ledger = Conversation(quirks, request.model, settings)
     opaque = request.opaque
     is_native = opaque is not None and opaque.dialect == DIALECT
     spelling = spelling_of(opaque, GeminiRequestSpelling)
-    request = limited(request, ledger, DECLARATION_LIMIT)
+    request = limit_tools(request, ledger, DECLARATION_LIMIT)
     context = request.context
     tools = encode_tools(context.tools, ledger) if context.tools else []
     flat: dict[str, Any] = {}
-    request = settle(request, ledger, functions_of(context.tools))
+    request = apply_model_limits(request, ledger, functions_of(context.tools))
     _SETTINGS.encode(request, ledger, flat)
     body = _nest_config(flat, request)
     if tools:
         encode_strictness(context.tools, body)
     messages = context.messages if is_native else repair(context.messages, ledger.losses)
-    first = _encode_system(request, messages, body, ledger)
-    contents = encode_messages(messages, ledger, first)
-    ledger.at = ()
+    start = _encode_system(request, messages, body, ledger)
+    contents = encode_messages(messages, ledger, start)
+    ledger.path = ()
     if spelling.has_opening_turn or (not is_native and (messages or context.system)):
-        begin(contents, BEGUN, None if is_native else ledger)
+        add_opening_turn(contents, _OPENING_TURN, None if is_native else ledger)
     if contents or not spelling.has_no_messages:
         body["contents"] = contents[0] if spelling.has_one_content and len(contents) == 1 else contents
     if tools:
         body["tools"] = tools
     if context.provider_state:
-        ledger.lose_state(context.provider_state, f"{DIALECT} keeps no such state")
+        ledger.lose_state(context.provider_state, f"{DIALECT} stores no such state")
     write_keys(ledger.replay(body, opaque), spelling.snake_keys)
     path = _write_path(spelling.path, request.model or "", stream=bool(request.stream))
     return Encoded(path, body, tuple(ledger.losses))
 
 
 def _encode_system(request: Request, messages: Any, body: dict[str, Any], ledger: Conversation) -> int:
-    """Write the system instruction: the context's, and each system message before the conversation begins."""
-    system, first = request.context.system, 0
+    """Encode the system instruction: the context's, and the system messages before the first other message.
+
+    Return the index of that message.
+    """
+    system, start = request.context.system, 0
     if system is None and (not messages or messages[0].role not in ("system", "developer")):
-        return first
+        return start
     is_native = made_by(request.opaque, DIALECT)
-    ledger.at, ledger.own = ("system",), is_native
+    ledger.path, ledger.is_native = ("system",), is_native
     parts = encode_parts([Text(system)] if type(system) is str else system or (), ledger, "system")
     for index, message in enumerate(messages):
         if message.role not in ("system", "developer"):
             break
-        first = index + 1
-        ledger.at = ("messages", index)
+        start = index + 1
+        ledger.path = ("messages", index)
         _lose_around_system(message, ledger)
         parts += encode_content(message, ledger, "system")
     if parts:
         spelling = spelling_of(request.opaque, GeminiRequestSpelling)
         body["systemInstruction"] = {
-            **left_of(request.opaque, DIALECT, "systemInstruction"),
+            **unparsed_of(request.opaque, DIALECT, "systemInstruction"),
             **({} if spelling.system_role is None else {"role": spelling.system_role}),
             "parts": parts[0] if spelling.has_one_system_part and len(parts) == 1 else parts,
         }
-    return first
+    return start
 
 
 def _lose_around_system(message: Message, ledger: Conversation) -> None:
@@ -221,7 +226,7 @@ def _lose_around_system(message: Message, ledger: Conversation) -> None:
 def _take_config(
     unparsed: dict[str, Any], spelling: GeminiRequestSpelling
 ) -> tuple[dict[str, Any], GeminiRequestSpelling]:
-    """Take the settings of `generationConfig` out of the unparsed keys: return their fields, and the spelling."""
+    """Remove the settings of `generationConfig` from the `unparsed` keys. Return the fields and the spelling."""
     if type(unparsed.get("generationConfig")) is not dict or not unparsed["generationConfig"]:
         return {}, spelling
     config, snake_keys = read_keys(unparsed["generationConfig"])
@@ -230,7 +235,7 @@ def _take_config(
     if type(config.get("thinkingConfig")) is dict and config["thinkingConfig"]:
         thinking, thinking_snake_keys = read_keys(config["thinkingConfig"])
         thinking_fields, thinking_settings = _THINKING.decode(thinking)
-        _put(config, "thinkingConfig", thinking)
+        _put_unparsed(config, "thinkingConfig", thinking)
         fields |= thinking_fields
         settings |= thinking_settings
     has_thinking_level = "effort" in fields
@@ -238,7 +243,7 @@ def _take_config(
     has_text_modality = config.get("responseModalities") == ["TEXT"]
     if has_text_modality:
         del config["responseModalities"]
-    _put(unparsed, "generationConfig", config)
+    _put_unparsed(unparsed, "generationConfig", config)
     spelling = replace(
         spelling,
         settings=settings,
@@ -251,8 +256,8 @@ def _take_config(
     return fields, spelling
 
 
-def _put(outer: dict[str, Any], key: str, inner: dict[str, Any]) -> None:
-    """Store what was not understood of an inner object, and delete the key if there is nothing."""
+def _put_unparsed(outer: dict[str, Any], key: str, inner: dict[str, Any]) -> None:
+    """Store the unparsed keys of an inner object under `key`, or delete `key` if there are none."""
     if inner:
         outer[key] = inner
     else:
@@ -260,19 +265,19 @@ def _put(outer: dict[str, Any], key: str, inner: dict[str, Any]) -> None:
 
 
 def _nest_config(flat: dict[str, Any], request: Request) -> dict[str, Any]:
-    """Move the settings into their objects, beside the keys that this wire had left there, in its spelling."""
+    """Move the settings from `flat` into their objects, add the unparsed keys, and restore the case of the keys."""
     spelling = spelling_of(request.opaque, GeminiRequestSpelling)
-    left = left_of(request.opaque, DIALECT, "generationConfig")
-    inner = flat.keys() & _NESTED
-    if not (inner or left or spelling.has_text_modality):
+    unparsed_config = unparsed_of(request.opaque, DIALECT, "generationConfig")
+    nested = flat.keys() & _NESTED_KEYS
+    if not (nested or unparsed_config or spelling.has_text_modality):
         return flat
-    thinking = {} if inner <= _CONFIGURED else {key: flat.pop(key) for key in _THINKING.by_key if key in inner}
-    config = left | {key: flat.pop(key) for key in _CONFIG_KEYS if key in inner}
+    thinking = {} if nested <= _CONFIG_KEY_SET else {key: flat.pop(key) for key in _THINKING.by_key if key in nested}
+    config = unparsed_config | {key: flat.pop(key) for key in _CONFIG_KEYS if key in nested}
     if "responseSchema" in spelling.settings and "responseJsonSchema" in config:
         config["responseSchema"] = config.pop("responseJsonSchema")
-    beside = left.get("thinkingConfig") or {}
-    if isinstance(beside, dict) and (thinking or beside):
-        config["thinkingConfig"] = write_keys({**beside, **thinking}, spelling.thinking_snake_keys)
+    unparsed_thinking = unparsed_config.get("thinkingConfig") or {}
+    if isinstance(unparsed_thinking, dict) and (thinking or unparsed_thinking):
+        config["thinkingConfig"] = write_keys({**unparsed_thinking, **thinking}, spelling.thinking_snake_keys)
     if spelling.has_text_modality:
         config.setdefault("responseModalities", ["TEXT"])
     if config:
@@ -283,18 +288,26 @@ def _nest_config(flat: dict[str, Any], request: Request) -> dict[str, Any]:
 # google-genai 3.4.0, types.ThinkingLevel (2026-11-20).
 _LEVELS = ("minimal", "low", "medium", "high", "xhigh")
 # https://ai.google.dev/gemini-api/docs/thinking (2026-11-20).
-_LEAST, _MOST = 128, 24576
-_BUDGETS = {"none": 0, "minimal": 1024, "low": 1024, "medium": 8192, "high": _MOST, "xhigh": _MOST, "max": _MOST}
+_MIN_BUDGET, _MAX_BUDGET = 128, 24576
+_BUDGETS = {
+    "none": 0,
+    "minimal": 1024,
+    "low": 1024,
+    "medium": 8192,
+    "high": _MAX_BUDGET,
+    "xhigh": _MAX_BUDGET,
+    "max": _MAX_BUDGET,
+}
 
 
 def _decode_level(value: Any) -> Understood | None:
-    """Read a level. Google's samples for curl, and ruby_llm, write it in small letters."""
+    """Decode a level. Google's samples for curl, and ruby_llm, write it in lower case."""
     effort = value.lower() if type(value) is str else None
     return Understood({"effort": effort}, keep=not value.isupper()) if effort in _LEVELS else None
 
 
 def _encode_level(request: Request, ledger: Ledger) -> Any:
-    """Write the effort, for models that accept a level."""
+    """Encode the effort, for models that accept a level."""
     levels = family_of(request.model).efforts
     has_level = spelling_of(request.opaque, GeminiRequestSpelling).has_thinking_level
     if levels == () and not has_level:
@@ -309,60 +322,61 @@ def _encode_level(request: Request, ledger: Ledger) -> Any:
         ledger.lose(field, "effort", f"{DIALECT} has no effort {effort}")
         return ABSENT
     if level != effort:
-        ledger.lose(field, "effort", f"this model takes {level} instead of {effort}", "approximated", "semantic")
+        ledger.lose(field, "effort", f"this model accepts {level} instead of {effort}", "approximated", "semantic")
     return level.upper()
 
 
 def _encode_budget(request: Request, ledger: Ledger) -> Any:
-    """Write the thinking budget, for models that accept a number of tokens."""
+    """Encode the thinking budget, for models that accept a number of tokens."""
     family, budget = family_of(request.model), request.thinking_budget
     if family.efforts == () and not spelling_of(request.opaque, GeminiRequestSpelling).has_thinking_level:
-        return _say_all_in_budget(request, ledger)
-    levelled = request.effort is not None or family.thinking_budget is False
-    if budget is not None and levelled and not made_by(request.opaque, DIALECT):
-        ledger.lose("thinking_budget", "thinking_budget", "this model takes a level instead of a number")
+        return _encode_all_as_budget(request, ledger)
+    has_level = request.effort is not None or family.thinking_budget is False
+    if budget is not None and has_level and not made_by(request.opaque, DIALECT):
+        ledger.lose("thinking_budget", "thinking_budget", "this model accepts a level instead of a number")
         return ABSENT
     if budget is None and request.thinking not in {None, "disabled"} and request.effort is None:
-        ledger.lose("thinking", "thinking", "this model thinks as much as it needs", "approximated")
+        ledger.lose("thinking", "thinking", "this model decides how much to think", "approximated")
     return ABSENT if budget is None else budget
 
 
-def _say_all_in_budget(request: Request, ledger: Ledger) -> Any:
+def _encode_all_as_budget(request: Request, ledger: Ledger) -> Any:
+    """Encode effort, budget and thinking as one budget, for models that accept no level."""
     effort, budget, thinking = request.effort, request.thinking_budget, request.thinking
     if effort is not None and (budget is not None or effort not in _BUDGETS):
-        ledger.lose("effort", "effort", "this model takes a number of tokens instead", severity="minor")
+        ledger.lose("effort", "effort", "this model accepts a number of tokens instead", severity="minor")
     elif effort is not None:
         budget = _BUDGETS[effort]
-        ledger.lose("effort", "effort", f"said as a budget of {budget} tokens", "approximated")
+        ledger.lose("effort", "effort", f"sent as a budget of {budget} tokens", "approximated")
     elif budget is None and thinking is not None:
         budget = 0 if thinking == "disabled" else -1
         if thinking != "disabled":
-            ledger.lose("thinking", "thinking", "the model finds its own budget", "approximated")
+            ledger.lose("thinking", "thinking", "this model decides how much to think", "approximated")
     if budget is None:
         return ABSENT
-    if 0 <= budget < _LEAST and family_of(request.model).always_thinks and not made_by(request.opaque, DIALECT):
-        ledger.lose("thinking", "thinking", f"this model thinks with {_LEAST} tokens or more", "approximated")
-        return _LEAST
+    if 0 <= budget < _MIN_BUDGET and family_of(request.model).always_thinks and not made_by(request.opaque, DIALECT):
+        ledger.lose("thinking", "thinking", f"this model thinks with at least {_MIN_BUDGET} tokens", "approximated")
+        return _MIN_BUDGET
     return budget
 
 
-def _decode_shown(value: Any) -> Understood | None:
-    return Understood({"thinking_display": _SHOWN[value]}) if type(value) is bool else None
+def _decode_include_thoughts(value: Any) -> Understood | None:
+    return Understood({"thinking_display": _DISPLAYS[value]}) if type(value) is bool else None
 
 
-def _encode_shown(request: Request, ledger: Ledger) -> Any:
+def _encode_include_thoughts(request: Request, ledger: Ledger) -> Any:
     display = request.thinking_display
-    if display not in {*_SHOWN.values(), "auto"}:
-        ledger.lose("thinking_display", "thinking_display", f"thoughts are shown, not {display}", "approximated")
-    return display != _SHOWN[False]
+    if display not in {*_DISPLAYS.values(), "auto"}:
+        ledger.lose("thinking_display", "thinking_display", f"thoughts are summarized, not {display}", "approximated")
+    return display != _DISPLAYS[False]
 
 
-_SHOWN = {True: "summarized", False: "omitted"}
+_DISPLAYS = {True: "summarized", False: "omitted"}
 
 
 def _decode_labels(value: Any) -> Understood | None:
-    texts = type(value) is dict and all(type(label) is str for label in value.values())
-    return Understood({"metadata": value}) if texts else None
+    are_texts = type(value) is dict and all(type(label) is str for label in value.values())
+    return Understood({"metadata": value}) if are_texts else None
 
 
 def _encode_labels(request: Request, ledger: Ledger) -> Any:
@@ -380,29 +394,29 @@ _TIERS = dict.fromkeys(("default", "standard_only"), "standard") | {
 
 
 def _decode_model(value: Any) -> Understood | None:
-    """Read the model that a body names beside the path, as langchaingo does."""
+    """Decode the model in a body. langchaingo sends it there as well as in the path."""
     return Understood({"model": value.removeprefix("models/")}, keep=True) if type(value) is str else None
 
 
 def _encode_model(request: Request, _ledger: Ledger) -> Any:
-    """Write the model only if the body named it beside the path."""
-    written = spelling_of(request.opaque, GeminiRequestSpelling).settings.get("model")
-    if written is None:
+    """Encode the model in the body only if the body was received with one."""
+    raw = spelling_of(request.opaque, GeminiRequestSpelling).settings.get("model")
+    if raw is None:
         return ABSENT
-    return f"models/{request.model}" if written.startswith("models/") else request.model
+    return f"models/{request.model}" if raw.startswith("models/") else request.model
 
 
-def _elsewhere(*_given: Any) -> Any:
-    """Return None: the setting is read together with another key, or from the path."""
+def _read_elsewhere(*_args: Any) -> Any:
+    """Return None, because the setting is decoded together with another key or from the path."""
     return None
 
 
 _OUTPUT = (
-    Setting("responseMimeType", ("output",), _elsewhere, encode_media_type),
-    Setting("responseJsonSchema", ("output",), _elsewhere, encode_schema),
+    Setting("responseMimeType", ("output",), _read_elsewhere, encode_media_type),
+    Setting("responseJsonSchema", ("output",), _read_elsewhere, encode_schema),
 )
 _THINKING = Settings(
-    Setting("includeThoughts", ("thinking_display",), _decode_shown, _encode_shown),
+    Setting("includeThoughts", ("thinking_display",), _decode_include_thoughts, _encode_include_thoughts),
     Setting(
         "thinkingBudget",
         ("thinking_budget", "thinking", "effort"),
@@ -427,8 +441,8 @@ CONFIG = Settings(
     plain("logprobs", "top_logprobs", int),
 )
 _CONFIG_KEYS = (*CONFIG.by_key, *(setting.key for setting in _OUTPUT))
-_CONFIGURED = frozenset(_CONFIG_KEYS)
-_NESTED = _CONFIGURED | _THINKING.by_key.keys()
+_CONFIG_KEY_SET = frozenset(_CONFIG_KEYS)
+_NESTED_KEYS = _CONFIG_KEY_SET | _THINKING.by_key.keys()
 _TOP = Settings(
     Setting("model", ("model",), _decode_model, _encode_model),
     Setting("toolConfig", ("tool_choice",), decode_choice, encode_choice),
@@ -441,7 +455,7 @@ _SETTINGS = Settings(
     *CONFIG.by_key.values(),
     *_THINKING.by_key.values(),
     *_OUTPUT,
-    Setting("stream", ("stream",), _elsewhere, lambda _request, _ledger: ABSENT),
+    Setting("stream", ("stream",), _read_elsewhere, lambda _request, _ledger: ABSENT),
 )
 SETTING_PATHS = {
     **_SETTINGS.paths(),

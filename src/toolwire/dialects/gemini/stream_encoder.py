@@ -1,11 +1,11 @@
-"""Streams of generateContent, written: chunks that are responses, each with the next part of one candidate.
+"""Encode streams of generateContent: chunks that are responses, each with the next part of one candidate.
 
 Rules of this file:
-- Words go out as they come, each in a part of the kind that they belong to. A part that is signed, or is
-  anything but words, goes out whole; so does a call. Half a call is not written.
-- Each chunk says which answer it belongs to. The counts go with the next chunk, and again with the last.
-- Of a chunk of words all but the words and the counts is prepared.
-- Why the answers ended is said when the stream is over, and not at all if something went wrong.
+- Text is written as it arrives, each piece in a part of its kind. All other parts are written whole: calls, media, and
+  texts with a signature or with unparsed keys. An incomplete call is not written.
+- Each chunk has the index of its candidate. Token counts are written in the next chunk and again in the last one.
+- The fields that every chunk repeats are encoded once.
+- The finish reasons are written when the stream ends, and not if it ends with an error.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -18,11 +18,11 @@ from msgspec.structs import replace
 from toolwire.dialects.gemini.calls import encode_call
 from toolwire.dialects.gemini.error import encode_error
 from toolwire.dialects.gemini.messages import encode_parts
-from toolwire.dialects.gemini.parts import WIRE, Conversation
+from toolwire.dialects.gemini.parts import DIALECT, WIRE, Conversation
 from toolwire.dialects.gemini.response import FINISH_REASONS, encode_choice, encode_response, encode_usage, is_blocked
 from toolwire.encoding.ledger import spelling_of
 from toolwire.encoding.quirks import PLAIN, Quirks
-from toolwire.streams import SequentialEncoder, StreamEncoder, WordsDelta, encode_json
+from toolwire.streams import AnyTextDelta, SequentialEncoder, StreamEncoder, encode_json
 from toolwire.streams.choices import rank
 from toolwire.types import (
     CallEnd,
@@ -46,306 +46,328 @@ from toolwire.types import (
 from toolwire.types.spelling.gemini import GeminiResponseSpelling
 from toolwire.wire.framing import JsonArray
 
-_BODIES: dict[type, dict[str, Any]] = {
+_TEXT_BODIES: dict[type, dict[str, Any]] = {
     Text: {"text": ""},
     Refusal: {"text": ""},
     Thinking: {"text": "", "thought": True},
 }
-_COUNTS = ("usageMetadata", "usage_metadata")
-_OF_CHUNK = frozenset({"candidates", *_COUNTS})
-_OF_ENTRY = frozenset({"content", "index"})
-_ENDED = "STOP"
+_USAGE_KEYS = ("usageMetadata", "usage_metadata")
+_CHUNK_KEYS = frozenset({"candidates", *_USAGE_KEYS})
+_ENTRY_KEYS = frozenset({"content", "index"})
+_STOP = "STOP"
 
 
-class _WrittenPart(Struct, eq=False):
-    """A part that is being written: of which answer, and its body for words, or the words that wait with it.
+class _OpenPart(Struct, eq=False):
+    """A part that has started and not ended.
 
-    `number` says how many parts began before it.
+    - `key`, `choice`: its key, and the index of its answer.
+    - `part`: the part as it started. None for a call.
+    - `is_native`: it was received from this wire.
+    - `number`: the number of the part in the stream.
+    - `text_body`: the encoded part without text, if its text is written as it arrives.
+    - `held_texts`: the pieces of text that are held until the part is complete.
+    - `emitted`: something of the part was written.
     """
 
     key: int
     choice: int
     part: Any
-    mine: bool
+    is_native: bool
     number: int = 0
-    body: dict[str, Any] | None = None
-    waiting: list[str] = []
-    told: bool = False
+    text_body: dict[str, Any] | None = None
+    held_texts: list[str] = []
+    emitted: bool = False
 
 
 class _CandidateWriter(Struct, eq=False):
-    """What the chunks of an answer say beside its parts, again in each and once, and how it spoke last."""
+    """Writes the candidates of one answer.
 
-    content: dict[str, Any]
-    entry: dict[str, Any]
-    news: dict[str, Any] = {}
-    said: dict[str, Any] = {}
-    body: dict[str, Any] | None = None
+    - `content_fields`, `index_fields`: the fields that each candidate repeats, inside and beside its content.
+    - `pending`: the fields that the next candidate has once.
+    - `written_fields`: the fields that were written once.
+    - `last_text_body`: the body of the last text without its text. None after another part.
+    - `written`: a chunk has had a candidate of the answer.
+    """
+
+    content_fields: dict[str, Any]
+    index_fields: dict[str, Any]
+    pending: dict[str, Any] = {}
+    written_fields: dict[str, Any] = {}
+    last_text_body: dict[str, Any] | None = None
     written: bool = False
 
     def write(self, parts: list[Any]) -> dict[str, Any]:
-        """Write the candidate of a chunk."""
-        body = {"content": {"parts": parts, **self.content}, **self.news, **self.entry}
-        self.said.update(self.news)
-        self.news, self.written = {}, True
+        """Return the candidate with `parts` for the next chunk."""
+        body = {"content": {"parts": parts, **self.content_fields}, **self.pending, **self.index_fields}
+        self.written_fields.update(self.pending)
+        self.pending, self.written = {}, True
         return body
 
 
 class Encoder(SequentialEncoder):
-    """Writes chunks. `_unsaid` and `_counted`: the next one has news beside its parts, or new counts."""
+    """Encodes one stream as chunks.
 
-    one_answer = False
+    - `_tail`: the encoded fields that every chunk repeats.
+    - `_usage_key`: the encoded key of the token counts.
+    - `_has_pending`: the next chunk has new fields beside its parts.
+    - `_has_new_counts`: the next chunk has new token counts.
+    - `_is_blocked`: the prompt was blocked.
+    """
+
+    one_choice = False
     wire = WIRE
     encode_response: Callable[[Response, Quirks], Encoded] = staticmethod(encode_response)
     encode_error: Callable[[Error], ErrorReply] = staticmethod(encode_error)
     ledger: Conversation
     _tail = b"}"
-    _counts = b""
-    _unsaid = _counted = _blocked = False
-    _begun = 0
+    _usage_key = b""
+    _has_pending = _has_new_counts = _is_blocked = False
+    _part_count = 0
 
     def __init__(self, quirks: Quirks) -> None:
         super().__init__(quirks)
         self._array = JsonArray() if quirks.stream_array else None
         self._candidates: dict[int, _CandidateWriter] = {}
-        self._unwritten: list[int] = []  # the places of candidates that no chunk may have said yet, as a heap
-        self._parts: dict[int, _WrittenPart] = {}
-        self._worded: dict[int, _WrittenPart] = {}  # the parts whose words wait
+        self._unwritten: list[int] = []  # a heap of the indexes of candidates that may not be written yet
+        self._parts: dict[int, _OpenPart] = {}
+        self._held_parts: dict[int, _OpenPart] = {}  # the parts with held texts, by key
         self._endings: list[tuple[int, Choice, dict[str, Any]]] = []
 
     def open_ledger(self, quirks: Quirks) -> Conversation:
-        """Begin the ledger of the stream."""
+        """Return the ledger of the stream."""
         return Conversation(quirks, of="response")
 
     def write_message_start(self, event: MessageStart) -> bytes:
-        """Keep what every chunk says."""
-        self._mine = self.is_own(event.response)
-        return self._keep_shell(event.response)
+        """Store the fields that every chunk repeats."""
+        self._is_native = self.is_native(event.response)
+        return self._store_shell(event.response)
 
     def write_message_delta(self, event: MessageDelta) -> bytes:
-        """Keep what every chunk says from here on."""
-        return self._finish_chunk() + self._keep_shell(event.response)
+        """Store the fields that every chunk repeats from here on."""
+        return self._write_held_texts() + self._store_shell(event.response)
 
-    def _keep_shell(self, response: Response) -> bytes:
+    def _store_shell(self, response: Response) -> bytes:
         body = self.encode_shell(replace(response, usage=None))
-        odd = _OF_CHUNK.intersection(body) if self._mine else ()
-        shell = {key: body[key] for key in body if key not in _OF_CHUNK}
+        unusual_keys = _CHUNK_KEYS.intersection(body) if self._is_native else ()
+        shell = {key: body[key] for key in body if key not in _CHUNK_KEYS}
         self._tail = (b"," if shell else b"") + encode_json(shell)[1:]
-        spelled = _COUNTS[_COUNTS[1] in spelling_of(response.opaque, GeminiResponseSpelling).snake_keys]
-        self._counts = encode_json(spelled) + b":"
+        usage_key = _USAGE_KEYS[_USAGE_KEYS[1] in spelling_of(response.opaque, GeminiResponseSpelling).snake_keys]
+        self._usage_key = encode_json(usage_key) + b":"
         if response.usage is not None:
-            self._usage, self._counted = response.usage, True
-        return self._wait() + (self._frame(encode_json(body)) if odd else b"")
+            self._usage, self._has_new_counts = response.usage, True
+        return self._defer() + (self._write_frame(encode_json(body)) if unusual_keys else b"")
 
-    def _wait(self) -> bytes:
-        self._unsaid = True
+    def _defer(self) -> bytes:
+        self._has_pending = True
         return b""
 
     def _candidate(self, choice: int) -> _CandidateWriter:
-        known = self._candidates.get(choice)
-        if known is None:
-            usual = _CandidateWriter({}, {}) if self._mine else _CandidateWriter({"role": "model"}, {"index": choice})
-            known = self._candidates[choice] = usual
+        candidate = self._candidates.get(choice)
+        if candidate is None:
+            new = (
+                _CandidateWriter({}, {}) if self._is_native else _CandidateWriter({"role": "model"}, {"index": choice})
+            )
+            candidate = self._candidates[choice] = new
             heappush(self._unwritten, choice)
-        return known
+        return candidate
 
     def _take_unwritten(self, choice: int) -> Iterator[_CandidateWriter]:
-        """Give the candidates before a choice that no chunk has said yet."""
+        """Yield the candidates with an index below `choice` that no chunk has had yet."""
         while self._unwritten and self._unwritten[0] < choice:
             candidate = self._candidates[heappop(self._unwritten)]
             if not candidate.written:
                 yield candidate
 
-    def _chunk(self, entries: list[dict[str, Any]] | None, *, counted: bool) -> bytes:
+    def _write_chunk(self, entries: list[dict[str, Any]] | None, *, with_counts: bool) -> bytes:
         fields = [] if entries is None else [b'"candidates":' + encode_json(entries)]
-        if counted and self._usage is not None:
-            fields.append(self._write_counts())
-        self._unsaid = self._counted = False
-        return self._frame(b"{" + b",".join(fields) + (self._tail if fields else self._tail.removeprefix(b",")))
+        if with_counts and self._usage is not None:
+            fields.append(self._encode_counts())
+        self._has_pending = self._has_new_counts = False
+        return self._write_frame(b"{" + b",".join(fields) + (self._tail if fields else self._tail.removeprefix(b",")))
 
-    def _write_counts(self) -> bytes:
-        self._counted = False
-        self.stand()
+    def _encode_counts(self) -> bytes:
+        self._has_new_counts = False
+        self.set_path()
         counts = encode_json(encode_usage(self._usage, self.ledger))  # type: ignore[arg-type]
-        return self._counts + counts
+        return self._usage_key + counts
 
-    def _frame(self, data: bytes) -> bytes:
+    def _write_frame(self, data: bytes) -> bytes:
         return b"data: " + data + b"\n\n" if self._array is None else self._array.write(data)
 
-    def _say(self, choice: int, parts: list[Any], body: dict[str, Any] | None = None) -> bytes:
+    def _write_parts(self, choice: int, parts: list[Any], text_body: dict[str, Any] | None = None) -> bytes:
         if not parts:
             return b""
         candidate = self._candidate(choice)
-        candidate.body = body
+        candidate.last_text_body = text_body
         entries = [other.write([]) for other in self._take_unwritten(choice)]
-        return self._chunk([*entries, candidate.write(parts)], counted=self._counted)
+        return self._write_chunk([*entries, candidate.write(parts)], with_counts=self._has_new_counts)
 
     def write_part_start(self, event: PartStart) -> bytes:
-        """Begin a part: words that bring nothing but themselves can go out as they come."""
+        """Start a part. Its text is written as it arrives, unless the part has a signature or unparsed keys."""
         part: Any = event.part
-        mine = self.is_own(part)
-        self._begun += 1
-        self._parts[event.key] = written = _WrittenPart(event.key, event.choice, part, mine, self._begun)
-        self._worded.pop(event.key, None)
-        body = _BODIES.get(type(part))
-        if body is not None and mine and (part.opaque.value or getattr(part, "signature", None)):
+        is_native = self.is_native(part)
+        self._part_count += 1
+        self._parts[event.key] = open_part = _OpenPart(event.key, event.choice, part, is_native, self._part_count)
+        self._held_parts.pop(event.key, None)
+        body = _TEXT_BODIES.get(type(part))
+        if body is not None and is_native and (part.opaque.value or getattr(part, "signature", None)):
             return b""
-        if body is not None and mine and part.opaque.spelling is not None:
-            self._stand(written)
+        if body is not None and is_native and part.opaque.spelling is not None:
+            self._point_ledger_at(open_part)
             [body] = encode_parts([part], self.ledger, "assistant", event.key)
-        written.body = body
+        open_part.text_body = body
         return b""
 
-    def _stand(self, written: _WrittenPart) -> None:
-        self.stand("choices", written.choice, "message", part=written.key)
-        self.ledger.own = written.mine
+    def _point_ledger_at(self, open_part: _OpenPart) -> None:
+        self.set_path("choices", open_part.choice, "message", part=open_part.key)
+        self.ledger.is_native = open_part.is_native
 
-    def write_words(self, event: WordsDelta) -> bytes:
-        """Write words."""
-        part = self._parts.get(event.key)
-        if part is None or not event.text:
+    def write_text_delta(self, event: AnyTextDelta) -> bytes:
+        """Write a piece of text, or hold it until its part is complete."""
+        open_part = self._parts.get(event.key)
+        if open_part is None or not event.text:
             return b""
-        if part.body is None:
-            part.waiting.append(event.text)
-            self._worded[part.key] = part
+        if open_part.text_body is None:
+            open_part.held_texts.append(event.text)
+            self._held_parts[open_part.key] = open_part
             return b""
-        if not part.told and self._candidate(part.choice).body == part.body:
-            self._stand(part)
-            self.ledger.lose("", "parts", "words that follow each other are one part", "merged")
-        part.told = True
-        return self._say(part.choice, [{**part.body, "text": event.text}], part.body)
+        if not open_part.emitted and self._candidate(open_part.choice).last_text_body == open_part.text_body:
+            self._point_ledger_at(open_part)
+            self.ledger.lose("", "parts", f"{DIALECT} joins consecutive texts into one part", "merged")
+        open_part.emitted = True
+        return self._write_parts(open_part.choice, [{**open_part.text_body, "text": event.text}], open_part.text_body)
 
     def write_part_end(self, event: PartEnd) -> bytes:
-        """Write a part that waited to be whole; of words that went out, lose what could not be said."""
+        """Write a part that was held until it was complete. For written text, record the losses of the part."""
         part: Any = event.part
-        written = self._parts.pop(event.key, None)
-        if written is None:
+        open_part = self._parts.pop(event.key, None)
+        if open_part is None:
             return b""
-        self._stand(written)
-        if written.body is not None and not written.mine:
-            whole = replace(part, text=part.text or ("." if written.told else ""))
+        self._point_ledger_at(open_part)
+        if open_part.text_body is not None and not open_part.is_native:
+            whole = replace(part, text=part.text or ("." if open_part.emitted else ""))
             encode_parts([whole], self.ledger, "assistant", event.key)
-        if written.waiting or (written.body is None and not written.told):
-            return self._write_waiting(written, part)
+        if open_part.held_texts or (open_part.text_body is None and not open_part.emitted):
+            return self._write_held_text(open_part, part)
         return b""
 
-    def _write_waiting(self, written: _WrittenPart, part: Any) -> bytes:
-        """Write a part whose words waited."""
-        self._stand(written)
-        words = "".join(written.waiting)
-        whole = replace(part, text=part.text + words) if words else part
-        written.waiting, written.told = [], True
-        self._worded.pop(written.key, None)
-        return self._say(written.choice, encode_parts([whole], self.ledger, "assistant", written.key))
+    def _write_held_text(self, open_part: _OpenPart, part: Any) -> bytes:
+        """Write a part whose text was held."""
+        self._point_ledger_at(open_part)
+        text = "".join(open_part.held_texts)
+        whole = replace(part, text=part.text + text) if text else part
+        open_part.held_texts, open_part.emitted = [], True
+        self._held_parts.pop(open_part.key, None)
+        return self._write_parts(open_part.choice, encode_parts([whole], self.ledger, "assistant", open_part.key))
 
-    def _finish_chunk(self) -> bytes:
-        """Write what waits: what comes now was said beside later parts."""
-        waiting = sorted(self._worded.values(), key=lambda part: part.number)
-        return b"".join([self._write_waiting(part, part.part) for part in waiting])
+    def _write_held_texts(self) -> bytes:
+        """Write all parts with held texts, because the next event belongs to a later chunk."""
+        held_parts = sorted(self._held_parts.values(), key=lambda part: part.number)
+        return b"".join([self._write_held_text(part, part.part) for part in held_parts])
 
     def write_call_start(self, event: CallStart) -> bytes:
-        """Begin a call; it is said when it is whole."""
-        self._parts[event.key] = _WrittenPart(event.key, event.choice, None, mine=self.is_own(event))
+        """Start a call. It is written when it ends."""
+        self._parts[event.key] = _OpenPart(event.key, event.choice, None, is_native=self.is_native(event))
         return b""
 
     def write_call_end(self, event: CallEnd) -> bytes:
-        """Write a call that is whole, if its pieces were not."""
-        written, call = self._parts.pop(event.key, None), event.call
-        if written is None or written.told:
+        """Write a complete call, unless its pieces were written."""
+        open_part, call = self._parts.pop(event.key, None), event.call
+        if open_part is None or open_part.emitted:
             return b""
-        self._stand(written)
-        self.ledger.part = event.key
+        self._point_ledger_at(open_part)
+        self.ledger.part_index = event.key
         parts = []
-        if call.runs or (call.complete and written.mine):
+        if call.runs or (call.complete and open_part.is_native):
             parts = [encode_call(call, self.ledger)]
         else:
             self.ledger.lose_call(call)
-        return self._say(written.choice, parts)
+        return self._write_parts(open_part.choice, parts)
 
     def write_opaque(self, event: OpaqueDelta) -> bytes:
-        """Say again what this wire said: a piece of a call at once, all else with the next chunk."""
-        if not self.is_own(event):
-            self.lose_step(event)
+        """Write opaque values of this wire again: a piece of a call at once, other fields in the next chunk."""
+        if not self.is_native(event):
+            self.lose_opaque_event(event)
             return b""
         value: Any = event.opaque.value  # type: ignore[union-attr]
         if event.key is not None:
-            written = self._parts.get(event.key)
-            if written is None:
+            open_part = self._parts.get(event.key)
+            if open_part is None:
                 return b""
-            written.told = True
-            return self._say(written.choice, [value])
-        data = self._finish_chunk()
+            open_part.emitted = True
+            return self._write_parts(open_part.choice, [value])
+        data = self._write_held_texts()
         candidate = self._candidate(event.choice)
         content = value.get("content")
         if type(content) is dict:
-            candidate.content |= {key: content[key] for key in content if key != "parts"}
+            candidate.content_fields |= {key: content[key] for key in content if key != "parts"}
         if "index" in value:
-            candidate.entry = {"index": value["index"]}
-        candidate.news.update({key: value[key] for key in value if key not in _OF_ENTRY})
-        if candidate.written and not _OF_ENTRY.isdisjoint(value):
+            candidate.index_fields = {"index": value["index"]}
+        candidate.pending.update({key: value[key] for key in value if key not in _ENTRY_KEYS})
+        if candidate.written and not _ENTRY_KEYS.isdisjoint(value):
             candidate.written = False
             heappush(self._unwritten, event.choice)
-        return data + self._wait()
+        return data + self._defer()
 
     def write_usage(self, event: UsageDelta) -> bytes:
-        """Keep the counts for the next chunk."""
-        data = self._finish_chunk()
-        self._counted = True
+        """Store the token counts for the next chunk."""
+        data = self._write_held_texts()
+        self._has_new_counts = True
         return data + super().write_usage(event)
 
     def write_choice_end(self, event: ChoiceEnd) -> bytes:
-        """Keep the end of an answer until it is sure that nothing went wrong."""
-        choice, place = event.choice, event.index
+        """Store the end of an answer. It is written when the stream ends without an error."""
+        choice, index = event.choice, event.index
         if is_blocked(choice):
-            self._blocked = True
+            self._is_blocked = True
             return b""
-        mine = self.is_own(choice)
+        is_native = self.is_native(choice)
         raw, reason = choice.raw_finish_reason, choice.finish_reason
-        if mine and (reason == "error" or (reason == "incomplete" and not raw)):
-            known: Any = FINISH_REASONS.get(raw, "unknown") if raw else None
-            choice = replace(choice, finish_reason=known)
-        entry = encode_choice(choice, place, self.ledger)
-        if not mine:
+        if is_native and (reason == "error" or (reason == "incomplete" and not raw)):
+            decoded_reason: Any = FINISH_REASONS.get(raw, "unknown") if raw else None
+            choice = replace(choice, finish_reason=decoded_reason)
+        entry = encode_choice(choice, index, self.ledger)
+        if not is_native:
             entry["content"] = {"role": "model", "parts": [{"text": ""}]}
-        self._endings.append((place, choice, entry))
+        self._endings.append((index, choice, entry))
         return b""
 
-    def write_silent(self) -> bytes:
-        """Begin the answers that have ended and said nothing, if others have spoken."""
-        silent = {place for place, _, _ in self._endings} - self._candidates.keys() if self._candidates else ()
-        entries = [self._candidate(place).write([]) for place in sorted(silent, key=rank)]
-        return self._chunk(entries, counted=False) if entries else b""
+    def write_unstarted_choices(self) -> bytes:
+        """Write an empty candidate for each answer that ended without parts, if other answers have parts."""
+        silent = {index for index, _, _ in self._endings} - self._candidates.keys() if self._candidates else ()
+        entries = [self._candidate(index).write([]) for index in sorted(silent, key=rank)]
+        return self._write_chunk(entries, with_counts=False) if entries else b""
 
-    def write_reply(self, body: Any) -> bytes:
-        """Write an error: of a list of one there is but one in an array."""
+    def write_error_body(self, body: Any) -> bytes:
+        """Write the body of an error. In an array, an error in a list of one is written without the list."""
         if self._array is None:
-            return self._frame(encode_json(body))
-        return self._frame(encode_json(body[0] if type(body) is list else body)) + self._array.close()
+            return self._write_frame(encode_json(body))
+        return self._write_frame(encode_json(body[0] if type(body) is list else body)) + self._array.close()
 
     def write_ending(self, *, complete: bool) -> bytes:
-        """Say how the answers ended, and what they cost."""
+        """Write the finish reasons and the token counts."""
         data = self._write_last(complete=complete)
         return data + self._array.close() if self._array is not None and complete else data
 
     def _write_last(self, *, complete: bool) -> bytes:
-        """Write the last chunk: of answers that did not end, only what nothing has said yet."""
+        """Write the last chunk. If the stream is not complete, it has only fields that were not written yet."""
         entries = []
-        for place, choice, entry in self._endings:
-            candidate = self._candidate(place)
-            written = candidate.said
-            left = {key: entry[key] for key in entry if key not in written or written[key] != entry[key]}
-            if complete and not self._mine and choice.finish_reason is None:
-                left["finishReason"] = _ENDED  # a stream of this wire ends with a reason, or is not whole
-            new = not candidate.written or not _OF_ENTRY.issuperset(left)
-            if complete or new or choice.raw_finish_reason is not None:
-                entries.append(left)
-        if complete and not (self._mine or self._endings or self._blocked):
-            entries = [{"content": {"role": "model", "parts": [{"text": ""}]}, "finishReason": _ENDED, "index": 0}]
-        if not (complete or entries or self._unsaid or self._counted):
+        for index, choice, entry in self._endings:
+            candidate = self._candidate(index)
+            fields = candidate.written_fields
+            new_fields = {key: entry[key] for key in entry if key not in fields or fields[key] != entry[key]}
+            if complete and not self._is_native and choice.finish_reason is None:
+                new_fields["finishReason"] = _STOP  # without a reason, clients take the stream for incomplete
+            is_new = not candidate.written or not _ENTRY_KEYS.issuperset(new_fields)
+            if complete or is_new or choice.raw_finish_reason is not None:
+                entries.append(new_fields)
+        if complete and not (self._is_native or self._endings or self._is_blocked):
+            entries = [{"content": {"role": "model", "parts": [{"text": ""}]}, "finishReason": _STOP, "index": 0}]
+        if not (complete or entries or self._has_pending or self._has_new_counts):
             return b""
-        return self._chunk(entries or None, counted=complete or self._counted)
+        return self._write_chunk(entries or None, with_counts=complete or self._has_new_counts)
 
 
 def encode_stream(quirks: Quirks = PLAIN, names: Iterable[str] = (), **settings: Any) -> StreamEncoder:
-    """Return an encoder for a server with these quirks; tools that are called `names` keep their names."""
+    """Return an encoder for one stream, as a server with these `quirks` writes it. The tool names `names` are kept."""
     return Encoder.open(quirks, names, **settings)

@@ -1,10 +1,10 @@
-"""Tool declarations, the choice among them, and the schema of an answer, in generateContent.
+"""Decode and encode the tool declarations, the tool choice and the answer's schema of generateContent.
 
 Rules of this file:
-- A declaration has its parameters as JSON Schema or in OpenAPI keywords. They are read as JSON Schema. The OpenAPI
-  keywords are kept in the spelling, and written again as long as they still mean the parameters.
-- Tools of other wires are written in one object of declarations. Tools of this wire are written in the objects that
-  they were read from.
+- A declaration has its parameters as JSON Schema or in OpenAPI keywords. The decoder converts them to JSON Schema, and
+  stores the OpenAPI keywords in the spelling. The encoder writes these again if they still mean the parameters.
+- Tools of other wires are encoded in one object of declarations. Tools of this wire are encoded in the objects that
+  they were decoded from.
 """
 
 import re
@@ -14,8 +14,8 @@ from typing import Any
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from toolwire.dialects.gemini.parts import DIALECT, GRAMMAR, WIRE, read_keys, snake_of, spelled_key, write_keys
-from toolwire.encoding.ledger import Ledger, left_of, made_by, spelling_of, take
+from toolwire.dialects.gemini.parts import DIALECT, GRAMMAR, WIRE, read_keys, spelled_key, to_snake_case, write_keys
+from toolwire.encoding.ledger import Ledger, made_by, spelling_of, take, unparsed_of
 from toolwire.encoding.request_fields import ABSENT
 from toolwire.encoding.settings import Understood, lose_beside_schema
 from toolwire.encoding.tools import as_function, begin_tool, lose_metadata, lose_server_tool, lose_strict
@@ -32,16 +32,16 @@ _CALLING = "functionCallingConfig"
 _ALLOWED = "allowedFunctionNames"
 # google-genai 3.4.0, types.FunctionCallingConfigMode; numbers: content.proto (2026-11-20).
 _MODES = {"AUTO": "auto", "VALIDATED": "auto", "ANY": "required", "NONE": "none"}
-WORDS = {"auto": "AUTO", "required": "ANY", "none": "NONE"}
-_NUMBERS = {1: "AUTO", 2: "ANY", 3: "NONE", 4: "VALIDATED"}
+_MODE_NAMES = {"auto": "AUTO", "required": "ANY", "none": "NONE"}
+_MODE_NUMBERS = {1: "AUTO", 2: "ANY", 3: "NONE", 4: "VALIDATED"}
 
 
 def decode_tools(bodies: list[Any]) -> list[Tool | ServerTool]:
-    """Read the declarations of a request. An object without functions declares a tool of the server."""
+    """Decode the tool declarations of a request. An object without functions declares a server tool."""
     tools: list[Tool | ServerTool] = []
     is_first = True
     for body in bodies:
-        key = _key_of_declarations(body)
+        key = _find_declarations_key(body)
         if key is None:
             tools.append(ServerTool(next(iter(body), "") if type(body) is dict else "", DIALECT, body))
             continue
@@ -60,8 +60,8 @@ def decode_tools(bodies: list[Any]) -> list[Tool | ServerTool]:
     return tools
 
 
-def _key_of_declarations(body: Any) -> str | None:
-    """Return the key of `body` that has a list of functions, or None if there is none."""
+def _find_declarations_key(body: Any) -> str | None:
+    """Return the key of `body` that has a list of functions, or None if there is no such list."""
     for key in (_DECLARATIONS, _SNAKE_DECLARATIONS) if type(body) is dict else ():
         declared = body.get(key)
         if type(declared) is list and declared:
@@ -72,7 +72,7 @@ def _key_of_declarations(body: Any) -> str | None:
 
 
 def _decode_tool(body: dict[str, Any], spelling: GeminiToolSpelling) -> Tool:
-    """Read one declaration. `spelling` is that of its place in `tools`."""
+    """Decode one declaration. `spelling` has its position in `tools`."""
     unparsed, snake_keys = read_keys(body)
     name, is_escaped = WIRE.restore_name(unparsed.pop("name"))
     parameters = take(unparsed, "parametersJsonSchema", dict)
@@ -86,12 +86,12 @@ def _decode_tool(body: dict[str, Any], spelling: GeminiToolSpelling) -> Tool:
 
 
 def encode_tools(tools: Iterable[Tool | ServerTool], ledger: Ledger) -> list[Any]:
-    """Write the declarations of a request."""
+    """Encode the tool declarations of a request."""
     bodies: list[Any] = []
     functions: list[Any] | None = None
     follows_server_tool = False
     for index, tool in enumerate(tools):
-        ledger.at = ("tools", index)
+        ledger.path = ("tools", index)
         if isinstance(tool, ServerTool):
             follows_server_tool = tool.dialect == DIALECT
             if follows_server_tool:
@@ -109,12 +109,12 @@ def encode_tools(tools: Iterable[Tool | ServerTool], ledger: Ledger) -> list[Any
             bodies.append({key: functions})
         functions.append(_encode_tool(tool, spelling, ledger))
         follows_server_tool = False
-    ledger.at = ()
+    ledger.path = ()
     return bodies
 
 
 def _encode_tool(tool: Tool, spelling: GeminiToolSpelling, ledger: Ledger) -> dict[str, Any]:
-    """Write one declaration."""
+    """Encode one declaration."""
     is_native = made_by(tool.opaque, DIALECT)
     tool = as_function(tool, ledger) if tool.custom else tool
     body = begin_tool(tool, ledger)
@@ -131,7 +131,7 @@ def _encode_tool(tool: Tool, spelling: GeminiToolSpelling, ledger: Ledger) -> di
 
 def _lose_other_fields(tool: Tool, ledger: Ledger) -> None:
     if tool.strict:
-        ledger.lose("strict", "strict", "the mode VALIDATED holds for every tool", "approximated")
+        ledger.lose("strict", "strict", "the mode VALIDATED applies to every tool", "approximated")
     else:
         lose_strict(tool, ledger)
     lose_metadata(tool, ledger)
@@ -150,51 +150,56 @@ def encode_strictness(tools: Iterable[Tool | ServerTool], body: dict[str, Any]) 
 
 
 def decode_choice(value: Any) -> Understood | None:
-    """Read a `toolConfig`. ruby_llm writes its mode in small letters; servers also read the number of a mode."""
+    """Decode a `toolConfig`. ruby_llm writes the mode in lower case. Servers also accept the number of a mode."""
     outer = spelled_key(value, _CALLING) if type(value) is dict else ""
     config = value.get(outer) if outer else None
     if type(config) is not dict:
         return None
-    left = config.copy()
-    raw_mode = left.pop("mode", None)
+    unparsed_config = config.copy()
+    raw_mode = unparsed_config.pop("mode", None)
     mode = _read_mode(raw_mode)
     if mode is None:
         return None
     if mode == "VALIDATED":
-        left["mode"] = raw_mode
-    inner = spelled_key(left, _ALLOWED)
-    names, listed = None, left.get(inner)
-    if type(listed) is list and listed and all(type(name) is str for name in listed):
-        names = [WIRE.restore_name(name)[0] for name in left.pop(inner)]
-    unparsed = {key: other for key, other in value.items() if key != outer} | ({outer: left} if left else {})
-    is_usual = (_CALLING, _ALLOWED, mode) == (outer, inner, raw_mode) and (names is None or _are_legal(names, listed))
+        unparsed_config["mode"] = raw_mode
+    inner = spelled_key(unparsed_config, _ALLOWED)
+    names, raw_names = None, unparsed_config.get(inner)
+    if type(raw_names) is list and raw_names and all(type(name) is str for name in raw_names):
+        names = [WIRE.restore_name(name)[0] for name in unparsed_config.pop(inner)]
+    unparsed = {key: other for key, other in value.items() if key != outer} | (
+        {outer: unparsed_config} if unparsed_config else {}
+    )
+    is_usual = (_CALLING, _ALLOWED, mode) == (outer, inner, raw_mode) and (
+        names is None or _are_legal(names, raw_names)
+    )
     choice = ToolChoice(_MODES[mode], names)  # type: ignore[arg-type]
     return Understood({"tool_choice": choice}, unparsed or ABSENT, keep=not is_usual)
 
 
 def _read_mode(mode: Any) -> str | None:
     """Return the name of a mode that was sent as a name in any case or as a number, or None if it is not known."""
-    name = mode.upper() if type(mode) is str else _NUMBERS.get(mode) if type(mode) is int else None
+    name = mode.upper() if type(mode) is str else _MODE_NUMBERS.get(mode) if type(mode) is int else None
     return name if name in _MODES else None
 
 
-def _are_legal(names: list[str], written: Any) -> bool:
-    return names == written and [escape(name, GRAMMAR) for name in names] == names
+def _are_legal(names: list[str], raw_names: Any) -> bool:
+    """Return True if `raw_names` had no escapes, and names that are legal on this wire."""
+    return names == raw_names and [escape(name, GRAMMAR) for name in names] == names
 
 
 def encode_choice(request: Request, ledger: Ledger) -> Any:
-    """Write a `toolConfig`, with the names of the allowed tools."""
+    """Encode a `toolConfig`, with the names of the allowed tools."""
     choice, opaque = request.tool_choice, request.opaque
     is_native = made_by(opaque, DIALECT)
     if choice is None:
         return ABSENT
     settings = spelling_of(opaque, GeminiRequestSpelling).settings
-    spelled = settings.get("toolConfig") or left_of(opaque, DIALECT, "toolConfig")
-    outer = spelled_key(spelled, _CALLING)
-    config = dict(spelled.get(outer) or {})
+    raw_config = settings.get("toolConfig") or unparsed_of(opaque, DIALECT, "toolConfig")
+    outer = spelled_key(raw_config, _CALLING)
+    config = dict(raw_config.get(outer) or {})
     mode = _read_mode(config.get("mode"))
     if mode is None or _MODES[mode] != choice.mode:
-        config["mode"] = WORDS[choice.mode]
+        config["mode"] = _MODE_NAMES[choice.mode]
     inner = spelled_key(config, _ALLOWED)
     config.pop(inner, None)
     if choice.names is not None and choice.mode == "none" and not is_native:
@@ -202,56 +207,58 @@ def encode_choice(request: Request, ledger: Ledger) -> Any:
     elif choice.names is not None:
         if choice.mode == "auto" and not is_native:
             config["mode"] = "VALIDATED"
-            ledger.lose("tool_choice", "tool_choice", f"{DIALECT} narrows only this way", "approximated", "minor")
+            ledger.lose(
+                "tool_choice", "tool_choice", "only the mode VALIDATED limits the tools", "approximated", "minor"
+            )
         config[inner] = [ledger.names.write(name) for name in choice.names]
     return {outer: config}
 
 
-_COUNT = re.compile(r"[0-9]{1,18}")
+_DIGITS = re.compile(r"[0-9]{1,18}")
 # google-genai 3.4.0, types.Type and types.Schema; numbers: content.proto (2026-11-20).
-_KINDS = ("TYPE_UNSPECIFIED", "STRING", "NUMBER", "INTEGER", "BOOLEAN", "ARRAY", "OBJECT", "NULL")
-_READ_KINDS: Mapping[str, Any] = {_KINDS[0]: ABSENT, **{kind: kind.lower() for kind in _KINDS[1:]}}
-_COUNTS = ("minItems", "maxItems", "minLength", "maxLength", "minProperties", "maxProperties")
+_TYPE_NAMES = ("TYPE_UNSPECIFIED", "STRING", "NUMBER", "INTEGER", "BOOLEAN", "ARRAY", "OBJECT", "NULL")
+_JSON_TYPES: Mapping[str, Any] = {_TYPE_NAMES[0]: ABSENT, **{name: name.lower() for name in _TYPE_NAMES[1:]}}
+_COUNT_KEYWORDS = ("minItems", "maxItems", "minLength", "maxLength", "minProperties", "maxProperties")
 
 
-def _read_schema(given: dict[str, Any], place: str) -> Any:
-    """Return the meaning of an OpenAPI schema in JSON Schema. `place` names it in the error for too deep a nesting."""
+def _read_schema(raw: dict[str, Any], path: str) -> Any:
+    """Convert an OpenAPI schema to JSON Schema. `path` is its path in the error if it is nested too deeply."""
     try:
-        return _from_openapi(given)
+        return _from_openapi(raw)
     except RecursionError:
-        raise InvalidSchema("the schema is nested too deeply; flatten it", path=place) from None
+        raise InvalidSchema("the schema is nested too deeply; flatten it", path=path) from None
 
 
 def _from_openapi(schema: Any) -> Any:
-    """Read a schema in this wire's OpenAPI words as JSON Schema."""
+    """Convert a schema or subschema in this wire's OpenAPI keywords to JSON Schema."""
     if type(schema) is not dict:
         return schema
-    read: dict[str, Any] = {}
+    result: dict[str, Any] = {}
     for key, value in schema.items():
-        word = _JSON_WORDS[key] if key in _JSON_WORDS else key  # noqa: SIM401 - no call
-        new = READERS[word](value) if word in READERS else value
-        if new is not ABSENT:
-            read[word] = new
-    if type(read.get("nullable")) is bool and read.pop("nullable"):
-        _admit_null(read)
-    return read
+        keyword = _JSON_KEYWORDS[key] if key in _JSON_KEYWORDS else key  # noqa: SIM401 - no call
+        converted = _KEYWORD_READERS[keyword](value) if keyword in _KEYWORD_READERS else value
+        if converted is not ABSENT:
+            result[keyword] = converted
+    if type(result.get("nullable")) is bool and result.pop("nullable"):
+        _admit_null(result)
+    return result
 
 
-def _admit_null(read: dict[str, Any]) -> None:
+def _admit_null(schema: dict[str, Any]) -> None:
     """Make a schema accept null, as `nullable` does."""
-    if type(read.get("enum")) is list and None not in read["enum"]:
-        read["enum"] = [*read["enum"], None]
-    if type(read.get("anyOf")) is list:
-        read["anyOf"] = [*read["anyOf"], {"type": "null"}]
-    elif type(read.get("type")) is str:
-        read["type"] = [read["type"], "null"]
+    if type(schema.get("enum")) is list and None not in schema["enum"]:
+        schema["enum"] = [*schema["enum"], None]
+    if type(schema.get("anyOf")) is list:
+        schema["anyOf"] = [*schema["anyOf"], {"type": "null"}]
+    elif type(schema.get("type")) is str:
+        schema["type"] = [schema["type"], "null"]
 
 
-def _read_kind(kind: Any) -> Any:
+def _read_type(raw: Any) -> Any:
     """Return the JSON Schema type of an OpenAPI type. langchaingo sends numbers (recorded)."""
-    if type(kind) is int and 0 <= kind < len(_KINDS):
-        kind = _KINDS[kind]
-    return _READ_KINDS.get(kind, kind) if type(kind) is str else kind
+    if type(raw) is int and 0 <= raw < len(_TYPE_NAMES):
+        raw = _TYPE_NAMES[raw]
+    return _JSON_TYPES.get(raw, raw) if type(raw) is str else raw
 
 
 def _read_each(schemas: Any) -> Any:
@@ -266,7 +273,7 @@ def _read_map(schemas: Any) -> Any:
 
 def _read_count(count: Any) -> Any:
     """Return a count. It is an int64, which JSON has as a string (https://protobuf.dev/programming-guides/json/)."""
-    return int(count) if type(count) is str and _COUNT.fullmatch(count) else count
+    return int(count) if type(count) is str and _DIGITS.fullmatch(count) else count
 
 
 def _read_reference(ref: Any) -> Any:
@@ -274,8 +281,8 @@ def _read_reference(ref: Any) -> Any:
     return f"#/$defs/{ref[7:]}" if type(ref) is str and ref.startswith("#/defs/") else ref
 
 
-READERS: Mapping[str, Callable[[Any], Any]] = {
-    "type": _read_kind,
+_KEYWORD_READERS: Mapping[str, Callable[[Any], Any]] = {
+    "type": _read_type,
     "items": _from_openapi,
     "additionalProperties": _from_openapi,
     "properties": _read_map,
@@ -283,69 +290,73 @@ READERS: Mapping[str, Callable[[Any], Any]] = {
     "anyOf": _read_each,
     "prefixItems": _read_each,
     "$ref": _read_reference,
-    **dict.fromkeys(_COUNTS, _read_count),
+    **dict.fromkeys(_COUNT_KEYWORDS, _read_count),
 }
-# google-genai spells a schema of its own in snake_case, and these two without their mark (2026-11-20).
-_JSON_WORDS = {snake_of(word): word for word in (*READERS, "propertyOrdering")} | {"defs": "$defs", "ref": "$ref"}
+# google-genai writes its own schemas in snake_case, and these two keywords without `$` (2026-11-20).
+_JSON_KEYWORDS = {to_snake_case(keyword): keyword for keyword in (*_KEYWORD_READERS, "propertyOrdering")} | {
+    "defs": "$defs",
+    "ref": "$ref",
+}
 
 
 # https://ai.google.dev/api/generate-content, GenerationConfig.responseMimeType (2026-11-20).
-_WORD = "text/x.enum"
+_ENUM_TYPE = "text/x.enum"
 
 
-def _is_word(schema: dict[str, Any]) -> bool:
-    """Whether a schema is that of one of some words."""
-    words = schema.get("enum")
-    return type(words) is list and bool(words) and all(type(word) is str for word in words)
+def _is_text_enum(schema: dict[str, Any]) -> bool:
+    """Return True if `schema` accepts only members of an enum of texts."""
+    members = schema.get("enum")
+    return type(members) is list and bool(members) and all(type(member) is str for member in members)
 
 
 def take_output(config: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any], bool]:
-    """Take the form of the answer out of `generationConfig`, where two keys say it.
+    """Remove the two keys for the answer's format from `generationConfig`.
 
-    Return the fields, the setting to store as written, and whether the answer is a bare word.
+    Return the fields of the request, the setting to store as received, and True if the answer is a bare member of an
+    enum.
     """
     media_type = config.get("responseMimeType")
     keys = [key for key in ("responseSchema", "responseJsonSchema") if config.get(key) is not None]
-    if media_type not in ("application/json", _WORD if keys else "text/plain"):
+    if media_type not in ("application/json", _ENUM_TYPE if keys else "text/plain"):
         return {}, {}, False
     if not keys:
         del config["responseMimeType"]
         return {"output": Output("json" if media_type == "application/json" else "text")}, {}, False
     key, schema = keys[0], config[keys[0]]
-    if len(keys) > 1 or type(schema) is not dict or (media_type == _WORD and not _is_word(schema)):
+    if len(keys) > 1 or type(schema) is not dict or (media_type == _ENUM_TYPE and not _is_text_enum(schema)):
         return {}, {}, False
     del config["responseMimeType"], config[key]
     if key == "responseJsonSchema":
-        return {"output": Output("schema", schema)}, {}, media_type == _WORD
-    return {"output": Output("schema", _read_schema(schema, key))}, {key: schema}, media_type == _WORD
+        return {"output": Output("schema", schema)}, {}, media_type == _ENUM_TYPE
+    return {"output": Output("schema", _read_schema(schema, key))}, {key: schema}, media_type == _ENUM_TYPE
 
 
 def encode_media_type(request: Request, _ledger: Ledger) -> Any:
-    """Write whether the answer is JSON, or one of some words."""
+    """Encode the media type of the answer: JSON, text or a member of an enum."""
     output, spelling = request.output or Output("json"), spelling_of(request.opaque, GeminiRequestSpelling)
-    if output.schema is not None and spelling.has_enum_output and _is_word(output.schema):
-        return _WORD
+    if output.schema is not None and spelling.has_enum_output and _is_text_enum(output.schema):
+        return _ENUM_TYPE
     return "text/plain" if output.kind == "text" else "application/json"
 
 
 def encode_schema(request: Request, ledger: Ledger) -> Any:
-    """Write the schema of the answer."""
+    """Encode the schema of the answer."""
     output = request.output
     if output is None or output.schema is None:
         return ABSENT
     lose_beside_schema(output, ledger)
-    written = spelling_of(request.opaque, GeminiRequestSpelling).settings.get("responseSchema")
-    if written is not None:
-        return _to_openapi(output.schema, written, ledger, "output.schema")
+    raw = spelling_of(request.opaque, GeminiRequestSpelling).settings.get("responseSchema")
+    if raw is not None:
+        return _to_openapi(output.schema, raw, ledger, "output.schema")
     is_native = made_by(request.opaque, DIALECT)
     return output.schema if is_native else ledger.fit_value(output.schema, "gemini", "output.schema")
 
 
 def _to_openapi(schema: dict[str, Any], raw: dict[str, Any], ledger: Ledger, field: str) -> dict[str, Any]:
-    """Write a schema in OpenAPI keywords: as it was sent in `raw`, if that still means `schema`."""
+    """Return `schema` in OpenAPI keywords: as it was received in `raw`, if that still means the same."""
     try:
         meaning = _from_openapi(raw)
-    except RecursionError:  # the encoder may be called with less stack than the decoder
+    except RecursionError:  # the encoder may run with less stack left than the decoder had
         meaning = None
     if schema == meaning:
         return raw

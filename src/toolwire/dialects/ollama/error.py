@@ -1,37 +1,40 @@
-"""Errors of Ollama: a bare text, or an object of the servers that imitate another API."""
+"""Errors of Ollama: a text, or an object as servers send it that implement several APIs, such as llama.cpp."""
 
 from typing import Any
 
 from toolwire.dialects.ollama.parts import DIALECT, WIRE
 from toolwire.encoding.errors import (
-    LONG,
+    LENGTH_PHRASES,
     join_unparsed,
-    keep_error,
-    kept_error,
     kind_of_words,
-    open_error,
+    recognizable_message,
     reply_of,
+    split_error,
     status_of,
-    tell_length,
-    timed,
+    unparsed_error,
+    unparsed_reply,
+    with_retry_after,
 )
-from toolwire.encoding.ledger import Ledger, left_of, made_by, spelling_of, take
+from toolwire.encoding.ledger import Ledger, made_by, spelling_of, take, unparsed_of
 from toolwire.types import Error, ErrorReply
 from toolwire.types.spelling.ollama import OllamaErrorSpelling
 
 _DETAILS = ("type", "param", "code")
 
 
-@timed
+@with_retry_after
 def decode_error(status: int | None, body: Any) -> Error:
-    """Read an error's body, whatever the server made of it."""
+    """Decode the `body` of an error, of any JSON type or text.
+
+    `status` is the HTTP status, or None for an error in a stream. A body that is no error of this wire is kept whole.
+    """
     inner = body.get("error") if type(body) is dict else None
     if type(inner) is str:
         unparsed = body.copy()
         del unparsed["error"]
         return Error(kind_of_words(status, inner), inner, status, opaque=WIRE.mark(unparsed))
-    if (opened := open_error(body)) is None:
-        return keep_error(body, status, WIRE.mark({}, OllamaErrorSpelling(body=body)))
+    if (opened := split_error(body)) is None:
+        return unparsed_error(body, status, WIRE.mark({}, OllamaErrorSpelling(body=body)))
     unparsed, inner, message = opened
     fields: dict[str, Any] = {key: take(inner, key, str) for key in _DETAILS}
     if fields["code"] is None:
@@ -41,18 +44,18 @@ def decode_error(status: int | None, body: Any) -> Error:
 
 
 def encode_error(error: Error) -> ErrorReply:
-    """Write an error as this server answers it: in words, under the status of its kind."""
+    """Encode an error as Ollama replies with it: the status of its kind, and the message as text."""
     spelling = spelling_of(error.opaque, OllamaErrorSpelling)
-    if (kept := kept_error(error, spelling.body)) is not None:
+    if (kept := unparsed_reply(error, spelling.body)) is not None:
         return kept
     ledger = Ledger(WIRE, of="error")
     details = {field: value for field in _DETAILS if (value := getattr(error, field)) is not None}
-    inner: Any = tell_length(error, LONG, ledger)
+    inner: Any = recognizable_message(error, LENGTH_PHRASES, ledger)
     if not made_by(error.opaque, DIALECT) and error.kind != kind_of_words(status_of(error), inner):
-        ledger.lose("kind", "error_kind", f"{DIALECT} says it by status alone", "approximated")
+        ledger.lose("kind", "error_kind", f"{DIALECT} expresses it by the status alone", "approximated")
     if spelling.is_object:
-        inner = left_of(error.opaque, DIALECT, "error") | {"message": inner, **details}
+        inner = unparsed_of(error.opaque, DIALECT, "error") | {"message": inner, **details}
         details = {}
     for field in (*details, *(["request_id"] if error.request_id is not None else ())):
-        ledger.lose(field, "error_detail", f"{DIALECT} has no place for it")
+        ledger.lose(field, "error_detail", f"{DIALECT} has no field for it")
     return reply_of(error, ledger.replay({"error": inner}, error.opaque), ledger)

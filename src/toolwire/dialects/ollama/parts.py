@@ -1,8 +1,8 @@
-"""What a message of Ollama is made of: words in one string; thinking, pictures and calls under own keys.
+"""The parts of an Ollama message: one string of text, and thinking, images and calls under keys of their own.
 
 Rules of this file:
-- The wire's order is thinking, words, pictures, calls; any other order is lost by name.
-- A picture is bare base64: its media type is read from how the data begins.
+- The wire has the order thinking, text, images, calls. Any other order is a loss.
+- An image is plain base64. Its media type is inferred from the first bytes of the data.
 """
 
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import Struct
 
 from toolwire.encoding.ledger import Ledger, Wire, made_by, spelling_of
-from toolwire.encoding.parts import as_text, data_of, lose_document_text, read_data, split_data_url, unpack
+from toolwire.encoding.parts import as_text, data_of, lose_document_text, read_data, split_data_url, unpack_data_url
 from toolwire.encoding.traits import WireTraits
 from toolwire.types import Document, Image, Part, Refusal, Text, Thinking
 from toolwire.types.spelling.ollama import OllamaImageSpelling
@@ -26,50 +26,56 @@ TRAITS = WireTraits(
     ends_frames_with_blank_line=False,
     result_link="",
     describes_keywords=True,
-    continues_turns=True,  # its maintainers in https://github.com/ollama/ollama/issues/6778
+    continues_turns=True,  # the maintainers of Ollama in https://github.com/ollama/ollama/issues/6778
     settings_by_history=frozenset({"tool_choice"}),
     losses_after_history=frozenset({"opaque", "output_with_tools"}),
 )
-# How the files of these kinds begin, in base64 (RFC 4648). WebP is one kind of RIFF (as WAV is): its own name comes
-# after a count of four bytes.
-_BEGINNINGS = {"/9j/": "image/jpeg", "iVBORw0KGgo": "image/png", "R0lGOD": "image/gif"}
-_RIFF, _WEBP = "UklGR", "XRUJQ"
-_THOUGHT, _WORD, _PICTURE, CALL = range(4)
+# The first bytes of image files, in base64 (RFC 4648). WebP is a RIFF format, as WAV is. Its own name follows a length
+# of four bytes.
+_MEDIA_TYPE_OF_PREFIX = {"/9j/": "image/jpeg", "iVBORw0KGgo": "image/png", "R0lGOD": "image/gif"}
+_RIFF_PREFIX, _WEBP_MARK = "UklGR", "XRUJQ"
+_THINKING_RANK, _TEXT_RANK, _IMAGE_RANK, CALL_RANK = range(4)
 
 
-class MessageSoFar(Struct):
-    """What a message says so far, by the keys of the wire; `latest` is what was said last."""
+class MessageBuilder(Struct):
+    """The encoded parts of one message, by the keys of the wire.
 
-    thoughts: list[str] = []
-    words: list[str] = []
-    pictures: list[str] = []
+    `highest_rank` is the highest rank of a part so far. The ranks are the order of the wire's keys.
+    """
+
+    thinking: list[str] = []
+    texts: list[str] = []
+    images: list[str] = []
     calls: list[Any] = []
-    latest: int = _THOUGHT
+    highest_rank: int = _THINKING_RANK
 
-    def order(self, rank: int, ledger: Ledger) -> None:
-        """Note that this kind is said now, and lose the order where the wire says it earlier."""
-        if rank < self.latest:
-            ledger.lose("", "order", f"{DIALECT} says all of one kind together", "moved")
+    def note_order(self, rank: int, ledger: Ledger) -> None:
+        """Note that a part of `rank` follows. Its order is a loss if the wire has it before an earlier part."""
+        if rank < self.highest_rank:
+            ledger.lose("", "order", f"{DIALECT} has all parts of one type together", "moved")
         else:
-            self.latest = rank
+            self.highest_rank = rank
 
-    def write(self, body: dict[str, Any], ledger: Ledger, glue: str) -> None:
-        """Put what was said under the keys of the wire; a message from elsewhere always has words."""
-        words = [word for word in self.words if word]
-        if self.words or not ledger.own:
-            body["content"] = glue.join(words)
-        if self.thoughts:
-            body["thinking"] = "\n".join(self.thoughts)
-        if self.pictures:
-            body["images"] = self.pictures
+    def write_to(self, body: dict[str, Any], ledger: Ledger, separator: str) -> None:
+        """Set the keys of `body`. Several texts are joined by `separator`.
+
+        `content` is left out only for a message of this wire without text.
+        """
+        texts = [text for text in self.texts if text]
+        if self.texts or not ledger.is_native:
+            body["content"] = separator.join(texts)
+        if self.thinking:
+            body["thinking"] = "\n".join(self.thinking)
+        if self.images:
+            body["images"] = self.images
         if self.calls:
             body["tool_calls"] = self.calls
-        if len(words) > 1 or len(self.thoughts) > 1:
-            ledger.lose("content", "parts", f"{DIALECT} has one string for them", "merged")
+        if len(texts) > 1 or len(self.thinking) > 1:
+            ledger.lose("content", "parts", f"{DIALECT} has one string for them: they are joined", "merged")
 
 
 def take_images(unparsed: dict[str, Any]) -> list[Part]:
-    """Take the images out of the unparsed keys of a message."""
+    """Remove the images from the unparsed keys of a message, and decode them."""
     images = unparsed.get("images")
     if type(images) is not list or not images or not all(type(image) is str for image in images):
         return []
@@ -86,8 +92,8 @@ def _decode_image(raw: str) -> Image:
 
 
 def _encode_image(part: Image, ledger: Ledger) -> str | None:
-    """Write an image; this wire takes only its data."""
-    raw, part = spelling_of(part.opaque, OllamaImageSpelling).data, unpack(part, WIRE)
+    """Encode an image. This wire accepts only data, so that a URL or a file id is a loss."""
+    raw, part = spelling_of(part.opaque, OllamaImageSpelling).data, unpack_data_url(part, WIRE)
     data = data_of(part, WIRE, raw)
     ledger.lose_fields(part, "media_source", *(("url",) if data is None or data != part.url else ()), "file_id")
     ledger.lose_fields(part, "image_detail", "detail")
@@ -95,49 +101,50 @@ def _encode_image(part: Image, ledger: Ledger) -> str | None:
         ledger.lose("", "image", f"{DIALECT} takes images only as data")
         return None
     if data != raw and part.media_type is not None and part.media_type != _media_type_of(part.data or data):
-        ledger.lose("media_type", "image_type", f"{DIALECT} reads it from the data")
+        ledger.lose("media_type", "image_type", f"{DIALECT} infers it from the data")
     return data
 
 
 def _media_type_of(data: str) -> str | None:
-    """Tell what base64 data is from how it begins."""
-    if data.startswith(_RIFF) and data[11:16] == _WEBP:
+    """Return the media type of base64 `data` by its first bytes, or None if they are of no known image."""
+    if data.startswith(_RIFF_PREFIX) and data[11:16] == _WEBP_MARK:
         return "image/webp"
-    return next((kind for beginning, kind in _BEGINNINGS.items() if data.startswith(beginning)), None)
+    known = _MEDIA_TYPE_OF_PREFIX.items()
+    return next((media_type for prefix, media_type in known if data.startswith(prefix)), None)
 
 
-def encode_part(part: Any, said: MessageSoFar, ledger: Ledger, role: str) -> None:
-    """Say one part of a message, or lose it by name; calls and results are the matter of their callers."""
-    kind = type(part)
-    if kind is Text:
-        _say(part.text, said, ledger)
+def encode_part(part: Any, builder: MessageBuilder, ledger: Ledger, role: str) -> None:
+    """Encode one part into `builder`, or report it as a loss. Callers encode calls and results themselves."""
+    part_type = type(part)
+    if part_type is Text:
+        _add_text(part.text, builder, ledger)
         ledger.lose_fields(part, "citation", "citations")
-    elif kind is Thinking and (role == "assistant" or ledger.own):
-        _say_thinking(part, said, ledger)
-    elif kind is Image and (role != "assistant" or ledger.own):
+    elif part_type is Thinking and (role == "assistant" or ledger.is_native):
+        _add_thinking(part, builder, ledger)
+    elif part_type is Image and (role != "assistant" or ledger.is_native):
         if (data := _encode_image(part, ledger)) is not None:
-            said.order(_PICTURE, ledger)
-            said.pictures.append(data)
-    elif kind is Refusal:
-        ledger.lose("", "refusal", f"{DIALECT} has no refusal; said as text", "approximated")
-        _say(part.text, said, ledger)
-    elif kind is Document and (told := as_text(unpack(part, WIRE))).text is not None:
-        lose_document_text(told, ledger)
-        _say(told.text, said, ledger)
+            builder.note_order(_IMAGE_RANK, ledger)
+            builder.images.append(data)
+    elif part_type is Refusal:
+        ledger.lose("", "refusal", f"{DIALECT} has no refusals: text is sent", "approximated")
+        _add_text(part.text, builder, ledger)
+    elif part_type is Document and (document := as_text(unpack_data_url(part, WIRE))).text is not None:
+        lose_document_text(document, ledger)
+        _add_text(document.text, builder, ledger)
     else:
         ledger.lose_part(part, f"a message of the {role} in {DIALECT}")
         return
     ledger.finish({}, part)
 
 
-def _say(text: str, said: MessageSoFar, ledger: Ledger) -> None:
-    said.order(_WORD, ledger)
-    said.words.append(text)
+def _add_text(text: str, builder: MessageBuilder, ledger: Ledger) -> None:
+    builder.note_order(_TEXT_RANK, ledger)
+    builder.texts.append(text)
 
 
-def _say_thinking(part: Thinking, said: MessageSoFar, ledger: Ledger) -> None:
-    said.order(_THOUGHT, ledger)
-    ledger.lose_signature(part, f"{DIALECT} has no place for it")
+def _add_thinking(part: Thinking, builder: MessageBuilder, ledger: Ledger) -> None:
+    builder.note_order(_THINKING_RANK, ledger)
+    ledger.lose_signature(part, f"{DIALECT} has no field for it")
     ledger.lose_fields(part, "redacted_thinking", "redacted")
     if part.text or made_by(part.opaque, DIALECT):
-        said.thoughts.append(part.text)
+        builder.thinking.append(part.text)

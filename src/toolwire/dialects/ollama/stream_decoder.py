@@ -1,13 +1,14 @@
-"""Streams of Ollama's chat, read: lines that each say the next piece of one message.
+"""The decoder of Ollama streams: each line has the next piece of one message.
 
 Rules of this file:
-- Words of one kind in a row are one part. Parts stand in the order in which they came; a response has them in
-  the order of the wire's keys.
-- A call comes whole. One that came before under the same id is not told again; calls without an id are never
-  taken for the same.
-- The answer is dated by its first line, and so are the ids that are made for its calls. Of the times that the
-  other lines say, only that of the last is kept, for the last line.
-- The line that says `done` ends the answer. What stands beside the message there is the shell of the answer.
+- Consecutive pieces of text are one part, and so are those of thinking. Parts have the order in which they came. In a
+  response, they have the order of the wire's keys.
+- A line has whole calls. A call is emitted once, even if a later line repeats it under the same id. Calls without an
+  id are never duplicates.
+- The time of the answer is that of its first line, from which the ids of its calls are generated too. Of the later
+  times only that of the last line is kept, so that the encoder can write it there.
+- The line with `done` ends the answer.
+- The fields beside `message` make the shell of the answer: a response without choices.
 """
 
 from typing import Any
@@ -17,13 +18,13 @@ from msgspec.structs import replace
 from toolwire.dialects.ollama.calls import decode_calls
 from toolwire.dialects.ollama.error import decode_error
 from toolwire.dialects.ollama.parts import WIRE, take_images
-from toolwire.dialects.ollama.response import COUNTS, decode_response, read_finish
+from toolwire.dialects.ollama.response import COUNT_FIELDS, decode_response, read_finish
 from toolwire.encoding.request_fields import ABSENT
-from toolwire.streams import Speech, StreamDecoder, WireDecoder
-from toolwire.streams.accumulation import WORDS
+from toolwire.streams import PartBuilder, StreamDecoder, WireDecoder
+from toolwire.streams.accumulation import TEXT_DELTAS
 from toolwire.streams.call_judge import PartialCall
-from toolwire.streams.merging import join_pieces, news_of
-from toolwire.streams.reading import LETTERS_OF_A_MEMBER
+from toolwire.streams.merging import changed_fields, merge_fields
+from toolwire.streams.reading import CHARACTERS_PER_MEMBER
 from toolwire.types import (
     Choice,
     ChoiceEnd,
@@ -41,11 +42,12 @@ from toolwire.types.spelling.ollama import OllamaLineSpelling
 from toolwire.wire.framing import JsonLines
 from toolwire.wire.names import number_of
 
-TEXT = Text("", opaque=WIRE.plain)
-_THOUGHT = Thinking("", opaque=WIRE.plain)
-LINE = {"role": "assistant", "content": ""}
-_OF_END = frozenset({"message", "done", "done_reason", *COUNTS})
-JOINED = "logprobs"
+_EMPTY_TEXT = Text("", opaque=WIRE.plain)
+_EMPTY_THINKING = Thinking("", opaque=WIRE.plain)
+# A `message` as the server usually writes it, without its text.
+PLAIN_MESSAGE = {"role": "assistant", "content": ""}
+_END_FIELDS = frozenset({"message", "done", "done_reason", *COUNT_FIELDS})
+LOGPROBS = "logprobs"
 _PLACEHOLDERS: dict[str, Any] = {
     "content": "x",
     "thinking": "x",
@@ -55,38 +57,46 @@ _PLACEHOLDERS: dict[str, Any] = {
 
 
 class Decoder(WireDecoder):
-    """Reads lines. `_said` holds the keys of the message under which there was something, or only nothing."""
+    """A decoder of one Ollama stream.
+
+    - `_fields`, `_message`: the fields beside the message, and the other fields of the message, of all lines.
+    - `_line_fields`, `_line_message`: the same of the last line alone.
+    - `_has_value`: the keys of the message that have come. The value is false as long as their texts were empty.
+    - `_shell`: the shell that was emitted.
+    - `_created_at`, `_line_time`: the time of the first line, and that of the present one.
+    - `_calls_by_id`: the name and the arguments of each call with an id.
+    """
 
     framing = JsonLines
 
     def __init__(self) -> None:
         super().__init__()
-        self._top: dict[str, Any] | None = None
-        self._beside: dict[str, Any] | None = None
-        self._around: dict[str, Any] | None = None
+        self._fields: dict[str, Any] | None = None
+        self._line_fields: dict[str, Any] | None = None
+        self._line_message: dict[str, Any] | None = None
         self._message: dict[str, Any] = {}
-        self._said: dict[str, bool] = {}
-        self._speech = Speech(self)
-        self._told: Response | None = None
-        self._began: Any = None
-        self._time: Any = None
-        self._calls = 0
-        self._ids: dict[str, Any] = {}
+        self._has_value: dict[str, bool] = {}
+        self._speech = PartBuilder(self)
+        self._shell: Response | None = None
+        self._created_at: Any = None
+        self._line_time: Any = None
+        self._call_count = 0
+        self._calls_by_id: dict[str, Any] = {}
 
     def read(self, body: dict[str, Any], name: bytes) -> None:
-        """Read one line."""
+        """Read one line. `name` is always empty, because lines have no event names."""
         del name
-        message, self._time = body.get("message"), body.pop("created_at", None)
+        message, self._line_time = body.get("message"), body.pop("created_at", None)
         if type(message) is dict:
             del body["message"]
         elif body.get("error") is not None:
             self.fail(decode_error(None, body))
             return
-        pieces = body.pop(JOINED, None)
-        if body != self._beside:
-            self._read_beside(body)
+        pieces = body.pop(LOGPROBS, None)
+        if body != self._line_fields:
+            self._read_fields(body)
         if pieces is not None:
-            self._join(pieces)
+            self._merge_logprobs(pieces)
         if type(message) is dict:
             self._read_message(message)
         if body.get("error") is not None:
@@ -94,131 +104,136 @@ class Decoder(WireDecoder):
         elif body.get("done") is True:
             self.end(complete=True)
 
-    def _read_beside(self, body: dict[str, Any]) -> None:
-        """Read what stands beside the message: the shell of the answer, or news of it."""
-        self._beside, before = body, self._top
-        beside = {key: body[key] for key in body if key != "error" and not (key == "done" and not body[key])}
-        self.strain(LETTERS_OF_A_MEMBER * len(before or ()))
-        self._top = {**(before or {}), **beside}
-        if before is None:
-            self._began = self._time
-            known = {key: value for key, value in self._dated().items() if key not in _OF_END}
-            self._told = decode_response(known)
-            self.events.append(MessageStart(self._told))
+    def _read_fields(self, body: dict[str, Any]) -> None:
+        """Read the fields beside the message. Emit the shell of the answer, or the fields that have changed."""
+        self._line_fields, previous = body, self._fields
+        fields = {key: body[key] for key in body if key != "error" and not (key == "done" and not body[key])}
+        self.count_rescan(CHARACTERS_PER_MEMBER * len(previous or ()))
+        self._fields = {**(previous or {}), **fields}
+        if previous is None:
+            self._created_at = self._line_time
+            start = {key: value for key, value in self._dated_fields().items() if key not in _END_FIELDS}
+            self._shell = decode_response(start)
+            self.events.append(MessageStart(self._shell))
         elif body.get("done") is not True:
-            news = news_of(before, beside)
-            self._tell_step({key: news[key] for key in news if key not in _OF_END})
+            changed = changed_fields(previous, fields)
+            self._emit_opaque({key: changed[key] for key in changed if key not in _END_FIELDS})
 
-    def _dated(self) -> dict[str, Any]:
-        """Give what is known beside the message, with the time of the first line."""
-        top = self._top or {}
-        return top if self._began is None else {**top, "created_at": self._began}
+    def _dated_fields(self) -> dict[str, Any]:
+        """Return the fields beside the message so far, with the time of the first line."""
+        fields = self._fields or {}
+        return fields if self._created_at is None else {**fields, "created_at": self._created_at}
 
-    def _join(self, pieces: Any) -> None:
-        """Join what each line has for its own words: a response has all of it."""
-        join_pieces(self._top, {JOINED: pieces})  # type: ignore[arg-type]  # what stands beside was read before
-        self._tell_step({JOINED: pieces})
+    def _merge_logprobs(self, pieces: Any) -> None:
+        """Merge the log probabilities of a line's text into those of all lines, as a response has them."""
+        merge_fields(self._fields, {LOGPROBS: pieces})  # type: ignore[arg-type]  # `_read_fields` has set it
+        self._emit_opaque({LOGPROBS: pieces})
 
-    def _tell_step(self, news: dict[str, Any], spelling: OllamaLineSpelling | None = None) -> None:
-        if news or spelling is not None:
-            self.events.append(OpaqueDelta(repeated=True, opaque=WIRE.mark(news, spelling)))
+    def _emit_opaque(self, fields: dict[str, Any], spelling: OllamaLineSpelling | None = None) -> None:
+        """Emit fields that only this wire understands. The end of the answer repeats them."""
+        if fields or spelling is not None:
+            self.events.append(OpaqueDelta(repeated=True, opaque=WIRE.mark(fields, spelling)))
 
     def _read_message(self, message: dict[str, Any]) -> None:
         thinking, content = message.pop("thinking", ABSENT), message.pop("content", ABSENT)
-        shell, words = (TEXT, content) if thinking is ABSENT else (_THOUGHT, thinking)
-        alone = thinking is ABSENT or content is ABSENT or (content == "" and "content" in self._said)
-        if alone and self._speech.part is shell and message == self._around and type(words) is str and words:
-            self.events.append(WORDS[type(shell)](self._speech.key, words))
+        shell, text = (_EMPTY_TEXT, content) if thinking is ABSENT else (_EMPTY_THINKING, thinking)
+        is_single = thinking is ABSENT or content is ABSENT or (content == "" and "content" in self._has_value)
+        if is_single and self._speech.part is shell and message == self._line_message and type(text) is str and text:
+            self.events.append(TEXT_DELTAS[type(shell)](self._speech.key, text))
             return
         for key, value in (("thinking", thinking), ("content", content)):
             if type(value) is not str and value is not ABSENT:
-                message[key] = value  # noqa: PERF403 - it goes back to where it was
-        self._read_odd_message(message, thinking, content)
+                message[key] = value  # noqa: PERF403 - it returns to the body that it was taken from
+        self._read_other_message(message, thinking, content)
 
-    def _read_odd_message(self, message: dict[str, Any], thinking: Any, content: Any) -> None:
+    def _read_other_message(self, message: dict[str, Any], thinking: Any, content: Any) -> None:
+        """Read a message that does more than continue the open part."""
         entries = message.get("tool_calls")
         calls = message.pop("tool_calls") if type(entries) is list and entries else []
         images = take_images(message)
-        if message != self._around:
-            self._read_around(message, content)
-        for key, words, shell in (("thinking", thinking, _THOUGHT), ("content", content, TEXT)):
-            if type(words) is str:
-                self._said[key] = self._said.get(key, False) or words != ""
-                if words:
-                    self._speech.say(shell, words)
+        if message != self._line_message:
+            self._read_message_fields(message, content)
+        for key, text, shell in (("thinking", thinking, _EMPTY_THINKING), ("content", content, _EMPTY_TEXT)):
+            if type(text) is str:
+                self._has_value[key] = self._has_value.get(key, False) or text != ""
+                if text:
+                    self._speech.add_text(shell, text)
         for image in images:
-            self._said["images"] = True
+            self._has_value["images"] = True
             self._speech.add(image)
         for entry in calls:
             self._read_call(entry)
 
-    def _read_around(self, message: dict[str, Any], content: Any) -> None:
-        """Read what a message says beside its words and calls: who speaks, first of all."""
-        first, self._around = self._around is None, message
-        news = news_of(self._message, message)
-        self._message.update(news)
+    def _read_message_fields(self, message: dict[str, Any], content: Any) -> None:
+        """Read the fields of a message beside its text and calls, such as its role. Emit those that have changed."""
+        is_first, self._line_message = self._line_message is None, message
+        changed = changed_fields(self._message, message)
+        self._message.update(changed)
         spelling = None
-        if first:
-            role = {"role": news.pop("role")} if "role" in news else {}
-            line = role | ({} if content is ABSENT else {"content": ""})
-            spelling = None if line == LINE else OllamaLineSpelling(message=line)
-        self._tell_step({"message": news} if news else {}, spelling)
+        if is_first:
+            role = {"role": changed.pop("role")} if "role" in changed else {}
+            fields = role | ({} if content is ABSENT else {"content": ""})
+            spelling = None if fields == PLAIN_MESSAGE else OllamaLineSpelling(message=fields)
+        self._emit_opaque({"message": changed} if changed else {}, spelling)
 
     def _read_call(self, entry: Any) -> None:
-        """Read a call, unless it is one that came before."""
+        """Read a call, unless it repeats an earlier one."""
         call_id = entry.get("id") if type(entry) is dict else None
         if type(call_id) is str and call_id:
             inner = entry.get("function")
-            asked = (inner.get("name"), inner.get("arguments")) if type(inner) is dict else inner
-            if self._ids.get(call_id, ABSENT) == asked:
+            content = (inner.get("name"), inner.get("arguments")) if type(inner) is dict else inner
+            if self._calls_by_id.get(call_id, ABSENT) == content:
                 return
-            self._ids[call_id] = asked
-        [call] = decode_calls([entry], number_of(self._began), self._calls)
-        self._calls += 1
-        self._said["tool_calls"] = True
+            self._calls_by_id[call_id] = content
+        [call] = decode_calls([entry], number_of(self._created_at), self._call_count)
+        self._call_count += 1
+        self._has_value["tool_calls"] = True
         if type(call) is not ToolCall:
             self._speech.add(call)
             return
-        partial = PartialCall(call.id, call.name, call.index, comes_whole=True, given=call.plain_arguments)
-        partial.problem = self.damage() if call.plain_arguments or self.damaged else None
+        partial = PartialCall(call.id, call.name, call.index, comes_whole=True, value=call.plain_arguments)
+        partial.problem = self.frame_problem() if call.plain_arguments or self.damaged else None
         self.judge.opened(partial)
         self._speech.close()
         key = self.new_key()
         self.start_call(key, call)
         self.end_whole_call(key, self.judge.close(partial, call) or call)
 
-    def settle(self, reason: str | None) -> None:
-        """End what is open, and tell what the last line, or what came of one, says of the answer."""
-        if self._top is None:
+    def end_choices(self, reason: str | None) -> None:
+        """End the open part, and emit the usage, the changed shell and the end of the answer.
+
+        The answer is decoded as a response in which placeholders stand for its text, calls and images.
+        """
+        if self._fields is None:
             return
         self._speech.close()
-        body = {key: value for key, value in self._dated().items() if key != "done" or reason is None}
-        if self._around is not None:
-            placeholders = {key: _PLACEHOLDERS[key] if words else "" for key, words in self._said.items()}
+        body = {key: value for key, value in self._dated_fields().items() if key != "done" or reason is None}
+        if self._line_message is not None:
+            placeholders = {key: _PLACEHOLDERS[key] if has_value else "" for key, has_value in self._has_value.items()}
             body = {**body, "message": {**self._message, **placeholders}}
         response = decode_response(body)
         if response.usage is not None:
             self.events.append(UsageDelta(response.usage))
         shell = replace(response, choices=[], usage=None)
-        if shell != self._told:
-            late = body.get("done") is True and self._time not in (None, self._began)
-            step = WIRE.mark({}, OllamaLineSpelling(created_at=self._time)) if late else None
-            self.events.append(MessageDelta(shell, opaque=step))
-        for choice in response.choices or ([_SILENT] if reason is not None else []):
+        if shell != self._shell:
+            has_own_time = body.get("done") is True and self._line_time not in (None, self._created_at)
+            opaque = WIRE.mark({}, OllamaLineSpelling(created_at=self._line_time)) if has_own_time else None
+            self.events.append(MessageDelta(shell, opaque=opaque))
+        for choice in response.choices or ([_EMPTY_CHOICE] if reason is not None else []):
             finish = reason or read_finish(choice.raw_finish_reason, called=self.judge.called)
             content: Any = "" if type(choice.message.content) is str else []
             message = replace(choice.message, content=content)
             self.events.append(ChoiceEnd(0, replace(choice, message=message, finish_reason=finish)))
 
     def end(self, *, complete: bool) -> None:
-        """End the stream; only the line that says `done` makes it whole."""
+        """End the stream. It is complete only if a line with `done` came, whatever `complete` says."""
         del complete
-        super().end(complete=(self._top or {}).get("done") is True)
+        super().end(complete=(self._fields or {}).get("done") is True)
 
 
-_SILENT = Choice(Message("assistant", [], opaque=WIRE.plain), opaque=WIRE.plain)
+_EMPTY_CHOICE = Choice(Message("assistant", [], opaque=WIRE.plain), opaque=WIRE.plain)
 
 
 def decode_stream() -> StreamDecoder:
-    """Read a stream."""
+    """Return a decoder of one Ollama stream."""
     return Decoder()

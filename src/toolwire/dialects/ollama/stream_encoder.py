@@ -1,12 +1,12 @@
-"""Streams of Ollama's chat, written: lines that each say the next piece of one message.
+"""The encoder of Ollama streams: each line has the next piece of one message.
 
 Rules of this file:
-- Words go out as they come; a call goes out when it is whole. Half a call is not written.
-- Every line says the model and the time, which is that of the answer. No clock is read.
-- What a reader may take for the end of a line is escaped, as the server does: some split at any of Unicode's.
-- Parts of one kind are one for who reads the lines: thoughts from elsewhere are set apart by a line break, as
-  in a response.
-- Why the answer ended and what it cost is on the last line, and nowhere if something went wrong.
+- Text is written as it comes, and a call when it is complete. A cut call is not written.
+- Each line has the model and the time of the answer. No clock is read.
+- The line ends of Unicode are escaped, as Ollama's server escapes them, because some readers split lines at them.
+- A reader joins all text, and all thinking. Thinking parts from other wires are separated by a line break, as in a
+  response.
+- The last line has the finish reason and the usage. No line has them if the stream failed.
 """
 
 from collections.abc import Callable, Iterable
@@ -17,12 +17,12 @@ from msgspec.structs import replace
 
 from toolwire.dialects.ollama.calls import encode_call
 from toolwire.dialects.ollama.error import encode_error
-from toolwire.dialects.ollama.parts import DIALECT, WIRE, MessageSoFar, encode_part
-from toolwire.dialects.ollama.response import COUNTS, encode_body, read_finish
-from toolwire.dialects.ollama.stream_decoder import JOINED, LINE
+from toolwire.dialects.ollama.parts import DIALECT, WIRE, MessageBuilder, encode_part
+from toolwire.dialects.ollama.response import COUNT_FIELDS, encode_body, read_finish
+from toolwire.dialects.ollama.stream_decoder import LOGPROBS, PLAIN_MESSAGE
 from toolwire.encoding.ledger import spelling_of
 from toolwire.encoding.quirks import PLAIN, Quirks
-from toolwire.streams import SequentialEncoder, StreamEncoder, WordsDelta, encode_json
+from toolwire.streams import AnyTextDelta, SequentialEncoder, StreamEncoder, encode_json
 from toolwire.types import (
     CallEnd,
     CallStart,
@@ -41,161 +41,174 @@ from toolwire.types import (
 )
 from toolwire.types.spelling.ollama import OllamaCallSpelling, OllamaLineSpelling
 
-_KEYS: dict[type, str] = {Text: "content", Refusal: "content", Thinking: "thinking"}
-_OF_LAST = frozenset(
-    {"message", "done", "done_reason", JOINED, *COUNTS}
+_TEXT_KEYS: dict[type, str] = {Text: "content", Refusal: "content", Thinking: "thinking"}
+_LAST_LINE_FIELDS = frozenset(
+    {"message", "done", "done_reason", LOGPROBS, *COUNT_FIELDS}
     | {"total_duration", "load_duration", "prompt_eval_duration", "eval_duration"}
 )
 
 
 class Encoder(SequentialEncoder):
-    """Writes lines. `_news` go with the next one; `_unsaid`: there are any, or there was no line yet."""
+    """An encoder of one Ollama stream.
+
+    - `_shell`: the fields beside the message that each line has.
+    - `_message_fields`: the fields of the message that each line has.
+    - `_line_fields`: the fields of the next line alone.
+    - `_last_line_fields`: the fields of the last line alone.
+    - `_has_unwritten`: whether there are fields for the next line, or no line was written yet.
+    - `_separator`: the line break before the next piece of thinking, or nothing.
+    - `_part_keys`: the keys of the parts that have come.
+    """
 
     wire = WIRE
     encode_error: Callable[[Error], ErrorReply] = staticmethod(encode_error)
 
-    _changed = _begun = _joins = _mine_part = False
-    _unsaid = True
+    _shell_has_changed = _has_lines = _has_logprobs = _is_native_part = False
+    _has_unwritten = True
     _part: Any = None
-    _glue = ""
-    _calls = 0
+    _separator = ""
+    _call_count = 0
 
     def __init__(self, quirks: Quirks) -> None:
         super().__init__(quirks)
         self._response = Response()
         self._shell: dict[str, Any] = {}
-        self._line: dict[str, Any] = LINE
-        self._last: dict[str, Any] = {}
-        self._news: dict[str, Any] = {}
-        self._kinds: set[str] = set()
+        self._message_fields: dict[str, Any] = PLAIN_MESSAGE
+        self._last_line_fields: dict[str, Any] = {}
+        self._line_fields: dict[str, Any] = {}
+        self._part_keys: set[str] = set()
 
     def write_message_start(self, event: MessageStart) -> bytes:
-        """Keep what every line says."""
-        self._mine = self.is_own(event.response)
-        return self._keep_shell(event.response)
+        """Store the fields that each line has."""
+        self._is_native = self.is_native(event.response)
+        return self._store_shell(event.response)
 
     def write_message_delta(self, event: MessageDelta) -> bytes:
-        """Keep what the lines say from here on."""
+        """Store changed fields for the lines that follow."""
         created_at = spelling_of(event.opaque, OllamaLineSpelling).created_at
-        self._last, self._changed = {} if created_at is UNSET else {"created_at": created_at}, True
-        return self._keep_shell(event.response)
+        self._last_line_fields = {} if created_at is UNSET else {"created_at": created_at}
+        self._shell_has_changed = True
+        return self._store_shell(event.response)
 
-    def _keep_shell(self, response: Response) -> bytes:
+    def _store_shell(self, response: Response) -> bytes:
         self._response = response
         self._usage = response.usage or self._usage
-        self.stand()
+        self.set_path()
         body = encode_body(replace(response, usage=None), self.ledger)
-        self._shell = {key: value for key, value in body.items() if key not in _OF_LAST}
+        self._shell = {key: value for key, value in body.items() if key not in _LAST_LINE_FIELDS}
         return b""
 
-    def _say(self, message: dict[str, Any]) -> bytes:
-        """Write a line, with the news that waited for one."""
-        news, self._news, self._unsaid, self._begun = self._news, {}, False, True
-        body = {**self._shell, **news, "message": {**self._line, **message}, "done": False}
+    def _write_message_line(self, message: dict[str, Any]) -> bytes:
+        """Write a line with a piece of the message, and with the fields that were stored for it."""
+        fields, self._line_fields, self._has_unwritten, self._has_lines = self._line_fields, {}, False, True
+        body = {**self._shell, **fields, "message": {**self._message_fields, **message}, "done": False}
         return _write_line(body)
 
     def write_part_start(self, event: PartStart) -> bytes:
-        """Begin a part."""
+        """Start a part.
+
+        If it is a second text or thinking part from another wire, the wire joins it to the first, which is a loss.
+        """
         part: Any = event.part
-        self._part, self._glue = part, ""
-        self._mine_part = self.ledger.own = self.is_own(part)
-        key = _KEYS.get(type(part), "")
-        if key in self._kinds and not self._mine_part:
-            self.stand("choices", 0, "message")
-            concept, self._glue = ("thinking", "\n") if key == "thinking" else ("parts", "")
-            self.ledger.lose("content", concept, f"{DIALECT} has one string for them", "merged")
-        self._kinds.add(key)
+        self._part, self._separator = part, ""
+        self._is_native_part = self.ledger.is_native = self.is_native(part)
+        key = _TEXT_KEYS.get(type(part), "")
+        if key in self._part_keys and not self._is_native_part:
+            self.set_path("choices", 0, "message")
+            concept, self._separator = ("thinking", "\n") if key == "thinking" else ("parts", "")
+            self.ledger.lose("content", concept, f"{DIALECT} has one string for them: they are joined", "merged")
+        self._part_keys.add(key)
         return b""
 
-    def write_words(self, event: WordsDelta) -> bytes:
-        """Write words."""
-        key = _KEYS.get(type(self._part))
+    def write_text_delta(self, event: AnyTextDelta) -> bytes:
+        """Write a line with a piece of text or thinking."""
+        key = _TEXT_KEYS.get(type(self._part))
         if key is None or not event.text:
             return b""
-        data = self._say({key: self._glue + event.text})
-        self._glue = ""
+        data = self._write_message_line({key: self._separator + event.text})
+        self._separator = ""
         return data
 
     def write_part_end(self, event: PartEnd) -> bytes:
-        """Write a part that came whole; of words that went out, lose what could not be said."""
+        """Write a part that was not streamed, such as an image. Report what this wire cannot express of a text."""
         part: Any = event.part
-        self.stand("choices", 0, "message", part=event.key)
-        self.ledger.own = self._mine_part
-        if type(part) is Opaque and self._mine_part:
-            return self._say_call(part.value) if type(part.spelling) is OllamaCallSpelling else b""
-        message = MessageSoFar()
+        self.set_path("choices", 0, "message", part=event.key)
+        self.ledger.is_native = self._is_native_part
+        if type(part) is Opaque and self._is_native_part:
+            return self._write_call_line(part.value) if type(part.spelling) is OllamaCallSpelling else b""
+        message = MessageBuilder()
         encode_part(part, message, self.ledger, "assistant")
-        if type(part) in _KEYS:
+        if type(part) in _TEXT_KEYS:
             return b""
-        data = self._say({"images": message.pictures}) if message.pictures else b""
-        return data + (self._say({"content": message.words[0]}) if message.words else b"")
+        data = self._write_message_line({"images": message.images}) if message.images else b""
+        return data + (self._write_message_line({"content": message.texts[0]}) if message.texts else b"")
 
     def write_call_start(self, event: CallStart) -> bytes:
-        """Begin a call; it is said when it is whole."""
-        self._mine_part = self.is_own(event)
+        """Start a call, which is written at its end."""
+        self._is_native_part = self.is_native(event)
         return b""
 
     def write_call_end(self, event: CallEnd) -> bytes:
-        """Write a call that is whole."""
-        self.stand("choices", 0, "message", part=event.key)
-        self.ledger.own = self._mine_part
+        """Write a complete call. A call that must not run is a loss."""
+        self.set_path("choices", 0, "message", part=event.key)
+        self.ledger.is_native = self._is_native_part
         entry = None
-        if event.call.runs or (event.call.complete and self._mine_part):
-            entry = encode_call(event.call, self._calls, self.ledger)
+        if event.call.runs or (event.call.complete and self._is_native_part):
+            entry = encode_call(event.call, self._call_count, self.ledger)
         else:
             self.ledger.lose_call(event.call)
-        return b"" if entry is None else self._say_call(entry)
+        return b"" if entry is None else self._write_call_line(entry)
 
-    def _say_call(self, entry: Any) -> bytes:
-        self._calls += 1
-        return self._say({"tool_calls": [entry]})
+    def _write_call_line(self, entry: Any) -> bytes:
+        self._call_count += 1
+        return self._write_message_line({"tool_calls": [entry]})
 
     def write_opaque(self, event: OpaqueDelta) -> bytes:
-        """Say again what this wire said, with the next line."""
-        if not self.is_own(event):
-            self.lose_step(event)
+        """Store what only this wire understands for the next line. From another wire it is a loss."""
+        if not self.is_native(event):
+            self.lose_opaque_event(event)
             return b""
-        news: dict[str, Any] = dict(event.opaque.value)  # type: ignore[union-attr]
+        fields: dict[str, Any] = dict(event.opaque.value)  # type: ignore[union-attr]
         message = spelling_of(event.opaque, OllamaLineSpelling).message
-        self._line = {**(self._line if message is UNSET else message), **news.pop("message", {})}
-        self._news.update(news)
-        self._joins = self._joins or JOINED in news
-        self._unsaid = True
+        self._message_fields = {**(self._message_fields if message is UNSET else message), **fields.pop("message", {})}
+        self._line_fields.update(fields)
+        self._has_logprobs = self._has_logprobs or LOGPROBS in fields
+        self._has_unwritten = True
         return b""
 
-    def write_reply(self, body: Any) -> bytes:
-        """Write an error."""
+    def write_error_body(self, body: Any) -> bytes:
+        """Write a line with the body of an error."""
         return _write_line(body)
 
     def write_ending(self, *, complete: bool) -> bytes:
-        """Write the last line; of an answer that did not end, what no line has said."""
+        """Write the last line. If the answer is not `complete`, write one only for fields that no line has."""
         choice = self._choice
         raw = None if choice is None else choice.raw_finish_reason
-        if choice is not None and self._mine and choice.finish_reason in {"error", "incomplete"}:
+        if choice is not None and self._is_native and choice.finish_reason in {"error", "incomplete"}:
             choice = replace(choice, finish_reason=read_finish(raw, called=False))
-        self.stand()
+        self.set_path()
         choices = [] if choice is None else [choice]
-        whole = replace(self._response, choices=choices, usage=self._usage)
-        body = encode_body(whole, self.ledger, called=self._calls > 0)
-        if self._joins:
-            body.pop(JOINED, None)
+        response = replace(self._response, choices=choices, usage=self._usage)
+        body = encode_body(response, self.ledger, called=self._call_count > 0)
+        if self._has_logprobs:
+            body.pop(LOGPROBS, None)
         if choices:
-            body["message"] = {**self._line, **body["message"]}
-        if not complete and raw is None and not (self._unsaid or self._changed or self._usage):
+            body["message"] = {**self._message_fields, **body["message"]}
+        if not complete and raw is None and not (self._has_unwritten or self._shell_has_changed or self._usage):
             return b""
         if complete or body.get("done") in (None, True):
             body["done"] = complete
-        return _write_line({**self._news, **body, **(self._last if self._begun else {})})
+        return _write_line({**self._line_fields, **body, **(self._last_line_fields if self._has_lines else {})})
 
 
-_ENDS = {b"\xc2\x85": b"\\u0085", b"\xe2\x80\xa8": b"\\u2028", b"\xe2\x80\xa9": b"\\u2029"}
+_ESCAPED_LINE_ENDS = {b"\xc2\x85": b"\\u0085", b"\xe2\x80\xa8": b"\\u2028", b"\xe2\x80\xa9": b"\\u2029"}
 
 
 def _escape(data: bytes) -> bytes:
     if data.isascii():
         return data
-    for end, escaped in _ENDS.items():
-        data = data.replace(end, escaped)
+    for line_end, escaped in _ESCAPED_LINE_ENDS.items():
+        data = data.replace(line_end, escaped)
     return data
 
 
@@ -204,5 +217,5 @@ def _write_line(body: Any) -> bytes:
 
 
 def encode_stream(quirks: Quirks = PLAIN, names: Iterable[str] = (), **settings: Any) -> StreamEncoder:
-    """Return an encoder for a server with these quirks; tools that are called `names` keep their names."""
+    """Return an encoder of one stream as a server with `quirks` sends it. Tools named in `names` keep their names."""
     return Encoder.open(quirks, names, **settings)

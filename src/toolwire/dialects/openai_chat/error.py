@@ -1,4 +1,4 @@
-"""Errors of Chat Completions and of the servers that imitate it."""
+"""Errors of Chat Completions, and of the servers that imitate it."""
 
 from typing import Any
 
@@ -8,24 +8,24 @@ from toolwire.dialects.openai_chat.parts import WIRE
 from toolwire.encoding.errors import (
     encode_openai_error,
     join_unparsed,
-    keep_error,
-    kept_error,
     kind_of_words,
-    open_error,
+    split_error,
     take_details,
-    timed,
+    unparsed_error,
+    unparsed_reply,
+    with_retry_after,
 )
 from toolwire.encoding.ledger import spelling_of
 from toolwire.types import Error, ErrorReply
 from toolwire.types.spelling.openai_chat import ChatErrorSpelling
 
 
-@timed
+@with_retry_after
 def decode_error(status: int | None, body: Any) -> Error:
-    """Read an error of any server that imitates OpenAI from its `body`."""
+    """Read the `body` of an error of OpenAI, or of a server that imitates it. `status` is the HTTP status."""
     outer = body[0] if type(body) is list and len(body) == 1 else body
     is_list = outer is not body
-    if (opened := open_error(outer)) is not None:
+    if (opened := split_error(outer)) is not None:
         unparsed, inner, message = opened
         details = take_details(inner, status, message)
         return Error(opaque=WIRE.mark(join_unparsed(unparsed, inner), ChatErrorSpelling(is_list=is_list)), **details)
@@ -35,13 +35,13 @@ def decode_error(status: int | None, body: Any) -> Error:
         message = unparsed.pop(key)
         opaque = WIRE.mark(unparsed, ChatErrorSpelling(is_list=is_list, message_key=key))
         return Error(kind_of_words(status, message), message, status, opaque=opaque)
-    return keep_error(body, status, WIRE.mark({}, ChatErrorSpelling(body=body)))
+    return unparsed_error(body, status, WIRE.mark({}, ChatErrorSpelling(body=body)))
 
 
 def encode_error(error: Error) -> ErrorReply:
-    """Write an error as a server of this dialect answers it."""
+    """Write the reply of a server of this dialect to a request that failed with `error`."""
     spelling = spelling_of(error.opaque, ChatErrorSpelling)
-    if (kept := kept_error(error, spelling.body)) is not None:
+    if (kept := unparsed_reply(error, spelling.body)) is not None:
         return kept
     reply = encode_openai_error(error, WIRE, spelling.message_key)
     return replace(reply, body=[reply.body]) if spelling.is_list else reply

@@ -3,32 +3,32 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from toolwire.encoding.ledger import CacheMarks, Ledger, Wire, left_of, made_by, spelling_of, take
+from toolwire.encoding.ledger import CacheMarks, Ledger, Wire, made_by, spelling_of, take, unparsed_of
 from toolwire.encoding.parts import (
     as_text,
-    at_hand,
     cite_url,
     data_of,
     data_url,
+    drop_foreign_sources,
     lose_document_text,
     read_data,
     read_file_data,
     read_image_url,
-    unpack,
+    unpack_data_url,
     write_file_data,
 )
 from toolwire.encoding.traits import WireTraits
-from toolwire.streams.merging import add_texts, join_texts
+from toolwire.streams.merging import collect_texts, join_texts
 from toolwire.types import Audio, Citation, Document, Image, Opaque, Part, Refusal, Text, Thinking
 from toolwire.types.spelling.openai_chat import ChatMediumSpelling, ChatRefusalSpelling, ChatThinkingSpelling
-from toolwire.wire.names import WORDS, Grammar
+from toolwire.wire.names import WORD_CHARS, Grammar
 
 DIALECT = "openai-chat"
 WIRE = Wire(
     DIALECT,
-    names=Grammar(WORDS, 64),
+    names=Grammar(WORD_CHARS, 64),
     ids=Grammar("!-~", 40),
-    cache=CacheMarks("prompt_cache_breakpoint", "mode", "explicit", ("30m", "12h"), asked=True),
+    cache=CacheMarks("prompt_cache_breakpoint", "mode", "explicit", ("30m", "12h"), opt_in=True),
     cut_reasons=("length", "context_window", "incomplete", "content_filter", "refusal"),
     knows_effort_alone=True,
 )
@@ -45,9 +45,9 @@ TRAITS = WireTraits(
     wraps_output=True,  # OpenAI, "Structured model outputs", supported schemas, 2026-11-23
     losses_after_history=frozenset({"opaque", "output_json"}),
 )
-PDF = "application/pdf"  # trpc-agent-go#1816, 2026-05-18
-_DETAIL_TEXTS = frozenset({"text", "summary"})
-AUDIO_TEXTS = frozenset({"data", "transcript"})
+PDF = "application/pdf"  # the only type of file data that OpenAI reads (trpc-agent-go#1816, 2026-05-18)
+_DETAIL_TEXT_KEYS = frozenset({"text", "summary"})
+AUDIO_TEXT_KEYS = frozenset({"data", "transcript"})
 # openai 3.52.0, ChatCompletionContentPartInputAudioParam (2026-11-20).
 _AUDIO_FORMATS = {"wav": "audio/wav", "mp3": "audio/mpeg"}
 _FORMATS_OF_AUDIO = {
@@ -60,35 +60,39 @@ _FORMATS_OF_AUDIO = {
 
 
 def decode_parts(blocks: list[Any]) -> list[Part]:
-    """Read the list form of a message's content."""
+    """Read the content of a message that is a list of blocks."""
     decode = WIRE.decode
     return [decode(block, _DECODERS) for block in blocks]
 
 
 def decode_part(block: Any) -> Part:
-    """Read one part; a part that is not understood is kept whole."""
+    """Read one block of a content. A block that is not understood stays unparsed."""
     return WIRE.decode(block, _DECODERS)  # type: ignore[no-any-return]
 
 
-def shortest(blocks: list[Any], ledger: Ledger, glue: str = "\n") -> Any:
-    """Give the blocks of a content, or one string: of a lone text, and of all words where the server takes no list."""
+def simplify_content(blocks: list[Any], ledger: Ledger, separator: str = "\n") -> Any:
+    """Return a content as one string if it is a single text of another wire, and else as its blocks.
+
+    If the server accepts no list (`joined_texts` of the quirks), all texts are joined with `separator`.
+    """
     if not ledger.quirks.joined_texts:
-        alone = not ledger.own and len(blocks) == 1 and len(blocks[0]) == 2 and "text" in blocks[0]
-        return blocks[0]["text"] if alone else blocks
+        is_single_text = not ledger.is_native and len(blocks) == 1 and len(blocks[0]) == 2 and "text" in blocks[0]
+        return blocks[0]["text"] if is_single_text else blocks
     texts = [block["text"] for block in blocks if type(block) is dict and type(block.get("text")) is str]
     if len(texts) < len(blocks):
         return blocks
     if len(texts) > 1:
-        ledger.lose("content", "parts", "this server takes one string for them", "merged", "minor")
-    for place, block in enumerate(blocks):
+        ledger.lose("content", "parts", "this server accepts only one string", "merged", "minor")
+    for index, block in enumerate(blocks):
         for key in block.keys() - {"type", "text"}:
-            ledger.lose(f"content[{place}].{key}", "opaque", "this server takes one string")
-    return glue.join(text for text in texts if text)
+            ledger.lose(f"content[{index}].{key}", "opaque", "this server accepts only one string")
+    return separator.join(text for text in texts if text)
 
 
 def _encode_user_text(part: Text, ledger: Ledger) -> dict[str, Any]:
+    """Write a text that is not in an answer of the model, and so has no citations."""
     if part.citations:
-        ledger.lose("citations", "citation", f"{DIALECT} cites only in answers")
+        ledger.lose("citations", "citation", f"{DIALECT} has citations only in answers")
     return encode_text(part, ledger)
 
 
@@ -108,6 +112,7 @@ def encode_refusal(part: Refusal, ledger: Ledger) -> dict[str, Any]:
 
 
 def _decode_image(unparsed: dict[str, Any]) -> Part | None:
+    """Read an image. Mistral also accepts the URL itself as `image_url` (recorded)."""
     source = unparsed.pop("image_url", None)
     is_flat = type(source) is str
     if is_flat:
@@ -124,8 +129,8 @@ def _decode_image(unparsed: dict[str, Any]) -> Part | None:
 
 
 def _encode_image(part: Image, ledger: Ledger) -> dict[str, Any] | None:
-    """Write an image; one that stands only in another provider's store cannot be written."""
-    part, spelling = at_hand(part, ledger), spelling_of(part.opaque, ChatMediumSpelling)
+    """Write an image. An image that is only stored at another provider is reported as a loss."""
+    part, spelling = drop_foreign_sources(part, ledger), spelling_of(part.opaque, ChatMediumSpelling)
     data = data_of(part, WIRE, spelling.data)
     url = data_url(data, part.media_type, "image/png") if data is not None else part.url
     if url is None:
@@ -139,25 +144,26 @@ def _encode_image(part: Image, ledger: Ledger) -> dict[str, Any] | None:
 
 
 def _decode_audio(unparsed: dict[str, Any]) -> Part | None:
+    """Read audio of the user."""
     inner = unparsed.pop("input_audio", None)
     if type(inner) is not dict or type(inner.get("data")) is not str:
         return None
-    left = inner.copy()
-    audio_format, (url, data, raw_data) = left.get("format"), read_data(left.pop("data"))
+    inner_unparsed = inner.copy()
+    audio_format, (url, data, raw_data) = inner_unparsed.get("format"), read_data(inner_unparsed.pop("data"))
     media_type = _AUDIO_FORMATS.get(audio_format) if type(audio_format) is str else None
     if media_type is not None:
-        del left["format"]
-    if left:
-        unparsed["input_audio"] = left
+        del inner_unparsed["format"]
+    if inner_unparsed:
+        unparsed["input_audio"] = inner_unparsed
     cache, spelling = WIRE.take_cache(unparsed), ChatMediumSpelling(data=raw_data)
     return Audio(data, media_type, url, cache=cache, opaque=WIRE.mark(unparsed, spelling))
 
 
 def _encode_audio(part: Audio, ledger: Ledger) -> dict[str, Any] | None:
-    """Write a sound that the user gives."""
+    """Write audio of the user."""
     data = data_of(part, WIRE, spelling_of(part.opaque, ChatMediumSpelling).data)
     if data is None:
-        ledger.lose("", "audio", f"{DIALECT} takes audio only as data")
+        ledger.lose("", "audio", f"{DIALECT} accepts audio only as data")
         return None
     ledger.lose_sources(part, "url" if part.data is None else "data")
     inner = {"data": data}
@@ -171,26 +177,31 @@ def _encode_audio(part: Audio, ledger: Ledger) -> dict[str, Any] | None:
 
 
 def _decode_file(unparsed: dict[str, Any]) -> Part | None:
+    """Read a file, which has data or an id."""
     inner = unparsed.pop("file", None)
     if type(inner) is not dict:
         return None
-    left = inner.copy()
-    raw, file_id, name = take(left, "file_data", str), take(left, "file_id", str), take(left, "filename", str)
-    if raw is None and file_id is None:
+    inner_unparsed = inner.copy()
+    file_data, file_id, name = (
+        take(inner_unparsed, "file_data", str),
+        take(inner_unparsed, "file_id", str),
+        take(inner_unparsed, "filename", str),
+    )
+    if file_data is None and file_id is None:
         return None
-    if left:
-        unparsed["file"] = left
-    fields, is_bare, raw_data = read_file_data(raw, None)
+    if inner_unparsed:
+        unparsed["file"] = inner_unparsed
+    fields, is_bare, raw_data = read_file_data(file_data, None)
     cache, spelling = WIRE.take_cache(unparsed), ChatMediumSpelling(data=raw_data, is_bare=is_bare)
     return Document(file_id=file_id, name=name, cache=cache, opaque=WIRE.mark(unparsed, spelling), **fields)
 
 
 def _encode_file(part: Document, ledger: Ledger) -> dict[str, Any] | None:
-    """Write a file; text becomes a text part, a URL cannot be said, and no other data than a PDF's."""
+    """Write a file. Plain text is written as a text. A URL, and data that is no PDF, are reported as losses."""
     is_native, spelling = made_by(part.opaque, DIALECT), spelling_of(part.opaque, ChatMediumSpelling)
-    part = part if is_native else as_text(at_hand(unpack(part, WIRE), ledger))
+    part = part if is_native else as_text(drop_foreign_sources(unpack_data_url(part, WIRE), ledger))
     if part.data is not None and part.media_type not in (None, PDF) and not is_native:
-        ledger.lose("", "document", f"{DIALECT} reads PDF, not {part.media_type}")
+        ledger.lose("", "document", f"{DIALECT} accepts files of the type PDF, and not {part.media_type}")
         return None
     if part.text is not None:
         lose_document_text(part, ledger)
@@ -201,20 +212,20 @@ def _encode_file(part: Document, ledger: Ledger) -> dict[str, Any] | None:
     if part.file_id is not None:
         inner["file_id"] = part.file_id
     if not inner:
-        ledger.lose("", "document", f"{DIALECT} takes files as data or by id, not by URL")
+        ledger.lose("", "document", f"{DIALECT} accepts files as data or by id, and not by URL")
         return None
     if part.url is not None and part.url != data:
-        ledger.lose("url", "media_source", f"{DIALECT} takes files as data or by id")
+        ledger.lose("url", "media_source", f"{DIALECT} accepts files as data or by id")
     if part.name is not None:
         inner["filename"] = part.name
     elif "file_data" in inner and not is_native:
         inner["filename"] = "document.pdf"
-        ledger.lose("name", "document_name", f"{DIALECT} wants one for data", "defaulted")
+        ledger.lose("name", "document_name", f"{DIALECT} requires a name for data", "defaulted")
     return _nest("file", inner, part, ledger)
 
 
 def _decode_thinking(unparsed: dict[str, Any]) -> Part | None:
-    """Read the thinking chunk of servers that put their reasoning into the content (Mistral)."""
+    """Read a block of thinking in the content, which Mistral sends."""
     chunks = unparsed.pop("thinking", None)
     if type(chunks) is not list or not all(type(chunk) is dict and set(chunk) == {"type", "text"} for chunk in chunks):
         return None
@@ -226,7 +237,7 @@ def _decode_thinking(unparsed: dict[str, Any]) -> Part | None:
 
 
 def encode_thinking(part: Thinking, texts: Sequence[str], ledger: Ledger) -> dict[str, Any]:
-    """Write a thinking chunk, cut as it was as long as the text is the same."""
+    """Write a block of thinking. It has the same texts as before as long as the whole text is the same."""
     pieces = texts if "".join(texts) == part.text else [part.text]
     chunks = [{"type": "text", "text": text} for text in pieces]
     return ledger.finish({"type": "thinking", "thinking": chunks}, part)
@@ -243,10 +254,10 @@ _DECODERS: dict[str, Callable[[dict[str, Any]], Part | None]] = {
 
 
 def encode_part(part: Part, ledger: Ledger, role: str) -> dict[str, Any] | None:
-    """Write a part that stands in a message's content, or lose it by name."""
+    """Write a part of a content. Return None and report a loss if a message of `role` cannot have it."""
     if type(part) is Opaque and part.dialect == DIALECT:
         return part.value  # type: ignore[no-any-return]
-    encode = _ENCODERS.get(type(part)) if role == "user" or ledger.own else _TEXT_ONLY.get(type(part))
+    encode = _ENCODERS.get(type(part)) if role == "user" or ledger.is_native else _TEXT_ONLY.get(type(part))
     if encode is None:
         ledger.lose_part(part, f"a {role} message of {DIALECT}")
         return None
@@ -264,32 +275,32 @@ _ENCODERS: dict[type, Callable[[Any, Ledger], dict[str, Any] | None]] = {
 
 
 def _nest(key: str, inner: dict[str, Any], part: Any, ledger: Ledger) -> dict[str, Any]:
-    """Write a part with its inner object, and what its own wire had left of both."""
-    return ledger.finish({"type": key, key: left_of(part.opaque, DIALECT, key) | inner}, part)
+    """Write a block with an object in it, and the unparsed keys of both."""
+    return ledger.finish({"type": key, key: unparsed_of(part.opaque, DIALECT, key) | inner}, part)
 
 
-def decode_citation(note: Any) -> Citation | None:
-    """Read one annotation of an answer."""
-    match note:
+def decode_citation(annotation: Any) -> Citation | None:
+    """Read one annotation of an answer. Return None if it is no citation of a URL."""
+    match annotation:
         case {"type": "url_citation", "url_citation": dict(inner)}:
-            left = inner.copy()
-            url, title = take(left, "url", str), take(left, "title", str)
-            start, end = take(left, "start_index", int), take(left, "end_index", int)
-            unparsed = {key: value for key, value in note.items() if key not in {"type", "url_citation"}}
-            opaque = WIRE.mark(unparsed | ({"url_citation": left} if left else {}))
+            inner_unparsed = inner.copy()
+            url, title = take(inner_unparsed, "url", str), take(inner_unparsed, "title", str)
+            start, end = take(inner_unparsed, "start_index", int), take(inner_unparsed, "end_index", int)
+            unparsed = {key: value for key, value in annotation.items() if key not in {"type", "url_citation"}}
+            opaque = WIRE.mark(unparsed | ({"url_citation": inner_unparsed} if inner_unparsed else {}))
             return Citation(url, title, None, start, end, opaque)
     return None
 
 
 def encode_citation(citation: Citation, ledger: Ledger) -> dict[str, Any] | None:
-    """Write one annotation of an answer; only a URL can be cited."""
+    """Write one annotation of an answer. Return None for a citation of another wire that has no URL."""
     if made_by(citation.opaque, DIALECT):
-        ends = {"start_index": citation.start, "end_index": citation.end}
-        fields = {"url": citation.url, "title": citation.title, **ends}
-        known = {key: value for key, value in fields.items() if value is not None}
-        inner = left_of(citation.opaque, DIALECT, "url_citation") | known
-    elif (cited := cite_url(citation, ledger)) is not None:
-        inner = cited
+        positions = {"start_index": citation.start, "end_index": citation.end}
+        fields = {"url": citation.url, "title": citation.title, **positions}
+        written = {key: value for key, value in fields.items() if value is not None}
+        inner = unparsed_of(citation.opaque, DIALECT, "url_citation") | written
+    elif (url_fields := cite_url(citation, ledger)) is not None:
+        inner = url_fields
     else:
         return None
     ledger.lose_fields(citation, "citation", "quote")
@@ -297,7 +308,7 @@ def encode_citation(citation: Citation, ledger: Ledger) -> dict[str, Any] | None
 
 
 class Details:
-    """The `reasoning_details` of an answer as they arrive: those of one index and kind are one."""
+    """The `reasoning_details` of an answer as they arrive. Successive pieces of one type and index are joined."""
 
     __slots__ = ("_entries",)
 
@@ -305,29 +316,30 @@ class Details:
         self._entries: list[Any] = []
 
     def add(self, pieces: list[Any]) -> None:
-        """Add pieces; those whose ids differ stay apart."""
+        """Add pieces. Pieces that have different ids are not joined."""
         for piece in pieces:
             last = self._entries[-1] if self._entries else None
             if type(piece) is not dict:
                 self._entries.append(piece)
                 continue
-            if type(last) is not dict or not _goes_on(last, piece):
+            if type(last) is not dict or not _continues(last, piece):
                 last = {}
                 self._entries.append(last)
-            add_texts(last, piece, _DETAIL_TEXTS)
+            collect_texts(last, piece, _DETAIL_TEXT_KEYS)
 
     def take(self) -> list[Any]:
-        """Give what has arrived, its texts joined, and begin anew."""
+        """Return the details so far, with joined texts, and remove them."""
         entries, self._entries = self._entries, []
-        return [join_texts(entry, _DETAIL_TEXTS) if type(entry) is dict else entry for entry in entries]
+        return [join_texts(entry, _DETAIL_TEXT_KEYS) if type(entry) is dict else entry for entry in entries]
 
 
-def _goes_on(last: dict[str, Any], piece: dict[str, Any]) -> bool:
-    same = all(last.get(key) == piece.get(key) for key in ("type", "index"))
-    return same and (piece.get("id") in (None, last.get("id")) or "id" not in last)
+def _continues(last: dict[str, Any], piece: dict[str, Any]) -> bool:
+    """Return True if `piece` belongs to the same detail as `last`."""
+    is_same_kind = all(last.get(key) == piece.get(key) for key in ("type", "index"))
+    return is_same_kind and (piece.get("id") in (None, last.get("id")) or "id" not in last)
 
 
-def words_of(details: list[Any]) -> str:
-    """Give the words of `reasoning_details`."""
+def details_text(details: list[Any]) -> str:
+    """Return the texts of `reasoning_details`, joined."""
     texts = [detail.get("text") for detail in details if type(detail) is dict]
     return "".join(text for text in texts if type(text) is str)

@@ -9,23 +9,24 @@ from toolwire.dialects.openai_chat.parts import DIALECT, WIRE
 from toolwire.dialects.openai_chat.tools import (
     TOOL_LIMIT,
     decode_choice,
+    decode_deprecated_choice,
     decode_functions,
-    decode_legacy_choice,
     decode_tool,
     encode_choice,
-    encode_legacy_choice,
+    encode_deprecated_choice,
     write_tools,
 )
 from toolwire.encoding.families import family_of
 from toolwire.encoding.ledger import Ledger, copy_body, made_by, spelling_of, take, take_entries, unusual_path
 from toolwire.encoding.quirks import PLAIN, Quirks
-from toolwire.encoding.repair import repair, say_json
+from toolwire.encoding.repair import ask_for_json, repair
 from toolwire.encoding.request_fields import ABSENT
 from toolwire.encoding.settings import (
     NUMBER,
     Setting,
     Settings,
     Understood,
+    apply_model_limits,
     at_least,
     effort,
     identifier,
@@ -34,29 +35,28 @@ from toolwire.encoding.settings import (
     parallel,
     plain,
     sampling,
-    settle,
     texts,
     tier,
     unless_reasoning,
 )
-from toolwire.encoding.tools import limited
+from toolwire.encoding.tools import limit_tools
 from toolwire.types import Context, Encoded, Message, Output, Part, Request
 from toolwire.types.spelling.openai_chat import ChatRequestSpelling
 
 PATH = "/v1/chat/completions"
 # openai 3.52.0, chat CompletionCreateParams.service_tier (2026-11-20).
-SERVICE_TIERS = {word: word for word in ("auto", "default", "flex", "scale", "priority", "fast")}
+SERVICE_TIERS = {name: name for name in ("auto", "default", "flex", "scale", "priority", "fast")}
 
 
 def decode_request(body: dict[str, Any], path: str = "") -> Request:
-    """Read a request's body."""
+    """Read a request's body. `path` is the path of its URL. Raise `InvalidBody` if the body is no object."""
     unparsed = copy_body(body, "request")
     messages = take(unparsed, "messages", list)
-    declared = [decode_tool(tool) for tool in take_entries(unparsed, "tools")]
+    tools = [decode_tool(tool) for tool in take_entries(unparsed, "tools")]
     functions = decode_functions(unparsed["functions"]) if type(unparsed.get("functions")) is list else None
     if functions:
         del unparsed["functions"]
-        declared += functions
+        tools += functions
     has_max_tokens = "max_tokens" in unparsed and "max_completion_tokens" not in unparsed
     if has_max_tokens:
         unparsed["max_completion_tokens"] = unparsed.pop("max_tokens")
@@ -73,21 +73,24 @@ def decode_request(body: dict[str, Any], path: str = "") -> Request:
         has_max_tokens=has_max_tokens,
         has_serial_functions=has_serial_functions,
     )
-    context = Context(None, decode_messages(messages or []), declared)
+    context = Context(None, decode_messages(messages or []), tools)
     return Request(context=context, opaque=WIRE.mark(unparsed, spelling), **fields)
 
 
 def encode_request(request: Request, quirks: Quirks = PLAIN, **settings: Any) -> Encoded:
-    """Write a request's body, and report what it cannot hold."""
+    """Write a request's body for a server with these `quirks`, and report what the wire cannot express as losses.
+
+    `settings` replace single quirks. Their `names` are tool names that are written unchanged.
+    """
     ledger = Ledger(WIRE, quirks, settings)
     opaque = request.opaque
     is_native = opaque is not None and opaque.dialect == DIALECT
     spelling = spelling_of(opaque, ChatRequestSpelling)
-    request = limited(request, ledger, TOOL_LIMIT)
+    request = limit_tools(request, ledger, TOOL_LIMIT)
     context = request.context
     tools = write_tools(context.tools, ledger) if context.tools else {}
     body: dict[str, Any] = {}
-    request = settle(request, ledger, tools)
+    request = apply_model_limits(request, ledger, tools)
     if tools and not is_native:
         request = _settle_effort(request, ledger)
     _SETTINGS.encode(request, ledger, body)
@@ -100,13 +103,13 @@ def encode_request(request: Request, quirks: Quirks = PLAIN, **settings: Any) ->
     messages = context.messages if is_native else repair(context.messages, ledger.losses)
     encoded = _encode_system(context.system, ledger) if context.system else []
     encoded += encode_messages(messages, ledger)
-    ledger.at = ()
+    ledger.path = ()
     if request.output is not None and not is_native:
-        say_json(request.output, encoded, ledger)
+        ask_for_json(request.output, encoded, ledger)
     if encoded or not spelling.has_no_messages:
         body["messages"] = encoded
     if context.provider_state:
-        ledger.lose_state(context.provider_state, f"{DIALECT} keeps no state")
+        ledger.lose_state(context.provider_state, f"{DIALECT} has no stored state")
     ledger.replay(body, opaque)
     return Encoded(spelling.path or PATH, body, tuple(ledger.losses))
 
@@ -118,8 +121,10 @@ def _settle_effort(request: Request, ledger: Ledger) -> Request:
         return request
     if request.effort is None and family.reasons_unasked is False:
         return request
-    only = f"{request.model} takes functions on {DIALECT} only with effort none; use openai-responses"
-    ledger.lose("effort", "effort", only, "defaulted" if request.effort is None else "approximated", "semantic")
+    detail = (
+        f"{request.model} accepts tools over {DIALECT} only without reasoning; use openai-responses to keep the effort"
+    )
+    ledger.lose("effort", "effort", detail, "defaulted" if request.effort is None else "approximated", "semantic")
     return replace(request, effort="none")
 
 
@@ -128,29 +133,31 @@ def _encode_system(system: str | list[Part], ledger: Ledger) -> list[dict[str, A
     if type(system) is str:
         return [{"role": "system", "content": system}]
     bodies: list[dict[str, Any]] = []
-    ledger.at = ("system",)
+    ledger.path = ("system",)
     encode_message(Message("system", system), ledger, bodies, [])
     return bodies
 
 
-_LISTED = texts("stop", "stop", 4)
+_STOP_LIST = texts("stop", "stop", 4)
 
 
 def _decode_stop(value: Any) -> Understood | None:
-    """Read what ends an answer: a text or a list (openai 3.52.0, CompletionCreateParams.stop)."""
+    """Read stop sequences: one text or a list of texts (openai 3.52.0, CompletionCreateParams.stop)."""
     if type(value) is str:
         return Understood({"stop": [value]}, keep=True)
-    return _LISTED.decode(value)
+    return _STOP_LIST.decode(value)
 
 
 def _encode_stop(request: Request, ledger: Ledger) -> Any:
+    """Write the stop sequences, unless the model accepts none."""
     if family_of(request.model).stop is False and not made_by(request.opaque, DIALECT):
-        ledger.lose("stop", "stop", f"{request.model} takes no stop sequences")
+        ledger.lose("stop", "stop", f"{request.model} accepts no stop sequences")
         return ABSENT
-    return _LISTED.encode(request, ledger)
+    return _STOP_LIST.encode(request, ledger)
 
 
 def _decode_output(value: Any) -> Understood | None:
+    """Read `response_format`. Return None if it is not understood."""
     match value:
         case {"type": "text"} if len(value) == 1:
             return Understood({"output": Output("text")})
@@ -159,7 +166,11 @@ def _decode_output(value: Any) -> Understood | None:
         case {"type": "json_schema", "json_schema": {"name": str(name)} as inner} if len(value) == 2:
             unparsed = inner.copy()
             del unparsed["name"]
-            fields = {key: unparsed.pop(key) for key, kind in _SCHEMA_FIELDS.items() if type(unparsed.get(key)) is kind}
+            fields = {
+                key: unparsed.pop(key)
+                for key, field_type in _SCHEMA_FIELDS.items()
+                if type(unparsed.get(key)) is field_type
+            }
             output = Output("schema", name=name, **fields)
             return Understood({"output": output}, {"json_schema": unparsed} if unparsed else ABSENT)
     return None
@@ -169,6 +180,7 @@ _SCHEMA_FIELDS = {"schema": dict, "description": str, "strict": bool}
 
 
 def _encode_output(request: Request, ledger: Ledger) -> Any:
+    """Write `response_format`. The schema of another wire is fitted to what OpenAI accepts."""
     output = request.output
     if output is None or output.kind != "schema":
         return {"type": "json_object" if output and output.kind == "json" else "text"}
@@ -184,7 +196,7 @@ _SETTINGS = Settings(
     plain("model", "model", str),
     plain("stream", "stream", bool),
     Setting("tool_choice", ("tool_choice",), decode_choice, encode_choice),
-    Setting("function_call", ("tool_choice",), decode_legacy_choice, encode_legacy_choice),
+    Setting("function_call", ("tool_choice",), decode_deprecated_choice, encode_deprecated_choice),
     parallel(),
     at_least("max_completion_tokens", "max_tokens", 1),
     sampling("temperature", 2),

@@ -6,17 +6,17 @@ from typing import Any
 from msgspec.structs import replace
 
 from toolwire.dialects.openai_chat.parts import DIALECT, WIRE
-from toolwire.encoding.ledger import Ledger, left_of, made_by, shared_spelling_of, spelling_of, take
+from toolwire.encoding.ledger import Ledger, made_by, shared_spelling_of, spelling_of, take, unparsed_of
 from toolwire.encoding.request_fields import ABSENT
 from toolwire.encoding.settings import Understood
 from toolwire.encoding.tools import (
     as_function,
     begin_tool,
     encode_tools,
-    keep_tool,
     lose_format,
     lose_metadata,
     read_allowed,
+    unparsed_tool,
     write_choice,
 )
 from toolwire.types import Request, ServerTool, Tool, ToolChoice
@@ -32,7 +32,7 @@ def decode_tool(body: Any) -> Tool | ServerTool:
     key: Any = body.get("type", "function") if type(body) is dict else None
     inner = body.get(key) if key in ("function", "custom") else None
     if type(inner) is not dict or type(inner.get("name")) is not str:
-        return keep_tool(body, DIALECT)
+        return unparsed_tool(body, DIALECT)
     unparsed = body.copy()
     del unparsed[key]
     has_no_type = unparsed.pop("type", None) is None
@@ -41,13 +41,15 @@ def decode_tool(body: Any) -> Tool | ServerTool:
 
 def _decode_inner(key: str, inner: dict[str, Any], unparsed: dict[str, Any], spelling: ChatToolSpelling) -> Tool:
     """Read a tool from the object `inner`, and add its other keys to `unparsed` under `key`."""
-    left, is_custom = inner.copy(), key == "custom"
-    name, is_escaped = WIRE.restore_name(left.pop("name"))
-    description = take(left, "description", str)
-    parameters, strict = (None, None) if is_custom else (take(left, "parameters", dict), take(left, "strict", bool))
-    grammar = take(left, "format", dict) if is_custom else None
-    if left:
-        unparsed[key] = left
+    inner_unparsed, is_custom = inner.copy(), key == "custom"
+    name, is_escaped = WIRE.restore_name(inner_unparsed.pop("name"))
+    description = take(inner_unparsed, "description", str)
+    parameters, strict = (
+        (None, None) if is_custom else (take(inner_unparsed, "parameters", dict), take(inner_unparsed, "strict", bool))
+    )
+    grammar = take(inner_unparsed, "format", dict) if is_custom else None
+    if inner_unparsed:
+        unparsed[key] = inner_unparsed
     opaque = WIRE.mark(unparsed, replace(spelling, is_escaped=is_escaped))
     return Tool(name, description, parameters, strict=strict, custom=is_custom, format=grammar, opaque=opaque)
 
@@ -77,23 +79,24 @@ class _Function(dict[str, Any]):
 
 
 def _encode_tool(tool: Tool, ledger: Ledger) -> dict[str, Any]:
+    """Write one declaration. A custom tool is written as a function if the server has no custom tools."""
     spelling = spelling_of(tool.opaque, ChatToolSpelling)
     if spelling.is_deprecated_function:
-        return _Function(left_of(tool.opaque, DIALECT, "functions") | _encode_function(tool, ledger))
+        return _Function(unparsed_of(tool.opaque, DIALECT, "functions") | _encode_function(tool, ledger))
     if tool.custom and not ledger.quirks.custom_tools:
         return without_custom(_encode_tool(as_function(tool, ledger), ledger), ledger)
     key = "custom" if tool.custom else "function"
     inner = _encode_custom(tool, ledger) if tool.custom else _encode_function(tool, ledger)
     lose_metadata(tool, ledger)
     body: dict[str, Any] = {} if spelling.has_no_type else {"type": key}
-    body[key] = left_of(tool.opaque, DIALECT, key) | inner
+    body[key] = unparsed_of(tool.opaque, DIALECT, key) | inner
     return ledger.finish(body, tool)
 
 
 def without_custom(body: dict[str, Any], ledger: Ledger) -> dict[str, Any]:
     """Report the loss of the unparsed keys of a custom tool or of its call, which is written as a function."""
     if "custom" in body:
-        ledger.lose("opaque.custom", "custom_tool", "this server takes no free text")
+        ledger.lose("opaque.custom", "custom_tool", "this server has no custom tools")
         del body["custom"]
     return body
 
@@ -102,13 +105,14 @@ def _encode_function(tool: Tool, ledger: Ledger) -> dict[str, Any]:
     inner = begin_tool(tool, ledger)
     lose_format(tool, ledger)
     if tool.plain_parameters is not None:
-        inner["parameters"] = tool.plain_parameters if made_by(tool.opaque, DIALECT) else _fit(tool, ledger)
+        inner["parameters"] = tool.plain_parameters if made_by(tool.opaque, DIALECT) else _fit_parameters(tool, ledger)
     if tool.strict is not None:
         inner["strict"] = tool.strict
     return inner
 
 
-def _fit(tool: Tool, ledger: Ledger) -> dict[str, Any]:
+def _fit_parameters(tool: Tool, ledger: Ledger) -> dict[str, Any]:
+    """Return the parameters of a tool of another wire as OpenAI's server accepts them."""
     schema: Any = tool.plain_parameters
     return ledger.fit(schema, "openai-strict") if tool.strict else ledger.fit_root(schema, "openai")
 
@@ -122,9 +126,9 @@ def _encode_custom(tool: Tool, ledger: Ledger) -> dict[str, Any]:
 
 
 def decode_choice(value: Any) -> Understood | None:
-    """Read a `tool_choice`, in each of its forms.
+    """Read a `tool_choice`. Return None if it is not understood.
 
-    `any` is Mistral's word (https://docs.mistral.ai/api/endpoint/chat).
+    Mistral calls "required" `any` (https://docs.mistral.ai/api/endpoint/chat).
     """
     match value:
         case "auto" | "none" | "required":
@@ -137,19 +141,20 @@ def decode_choice(value: Any) -> Understood | None:
             return _named([name], keep=True)
         case {"type": "allowed_tools", "allowed_tools": {"mode": "auto" | "required" as mode, "tools": list(tools)}}:
             names, others = read_allowed(tools, _allowed_name)
-            left = {**value, "allowed_tools": {**value["allowed_tools"], "tools": others}} if others else ABSENT
-            return replace(_named(names, mode, keep=True), left=left) if names else None
+            unparsed = {**value, "allowed_tools": {**value["allowed_tools"], "tools": others}} if others else ABSENT
+            return replace(_named(names, mode, keep=True), unparsed=unparsed) if names else None
     return None
 
 
 def _named(names: list[Any], mode: Any = "required", *, keep: bool = False) -> Understood:
-    """Return a choice of these tools. One that had an escaped name is stored as written, as is any if `keep` is set."""
+    """Return a choice of these tools. Its spelling is stored if a name was escaped, or if `keep` is true."""
     restored = [WIRE.restore_name(name) for name in names]
     choice = ToolChoice(mode, [name for name, _ in restored])
     return Understood({"tool_choice": choice}, keep=keep or any(is_escaped for _, is_escaped in restored))
 
 
 def _allowed_name(tool: Any) -> str | None:
+    """Return the name of a tool in `allowed_tools`, or None if it is no tool of the client."""
     match tool:
         case {"type": "function", "function": {"name": str(name)}} | {"type": "custom", "custom": {"name": str(name)}}:
             return name
@@ -157,22 +162,22 @@ def _allowed_name(tool: Any) -> str | None:
 
 
 def encode_choice(request: Request, ledger: Ledger) -> Any:
-    """Write the choice among tools; a narrowed one lists the tools that are allowed."""
+    """Write the `tool_choice`. A choice of several tools lists the allowed ones."""
     is_native = made_by(request.opaque, DIALECT)
-    if _LEGACY in shared_spelling_of(request.opaque, DIALECT, RequestSpelling).settings:
+    if _FUNCTION_CALL in shared_spelling_of(request.opaque, DIALECT, RequestSpelling).settings:
         return ABSENT
 
     def entry(key: str, name: str) -> Any:
-        return {"type": key, key: {"name": ledger.names.choose(name, own=is_native)}}
+        return {"type": key, key: {"name": ledger.names.choose(name, is_native=is_native)}}
 
     return write_choice(request, ledger, entry, lambda **allowed: {"allowed_tools": allowed})
 
 
-_LEGACY = "function_call"
+_FUNCTION_CALL = "function_call"
 
 
-def decode_legacy_choice(value: Any) -> Understood | None:
-    """Read the deprecated choice among `functions`."""
+def decode_deprecated_choice(value: Any) -> Understood | None:
+    """Read the deprecated `function_call`, which chooses among `functions`."""
     match value:
         case "auto" | "none":
             return Understood({"tool_choice": ToolChoice(value)}, keep=True)
@@ -181,14 +186,14 @@ def decode_legacy_choice(value: Any) -> Understood | None:
     return None
 
 
-def encode_legacy_choice(request: Request, ledger: Ledger) -> Any:
-    """Write the choice where it came in the deprecated form."""
+def encode_deprecated_choice(request: Request, ledger: Ledger) -> Any:
+    """Write the choice as the deprecated `function_call`, if the client sent it as that."""
     choice = request.tool_choice
-    if choice is None or _LEGACY not in shared_spelling_of(request.opaque, DIALECT, RequestSpelling).settings:
+    if choice is None or _FUNCTION_CALL not in shared_spelling_of(request.opaque, DIALECT, RequestSpelling).settings:
         return ABSENT
     if choice.names is None and choice.mode != "required":
         return choice.mode
     if choice.names is not None and len(choice.names) == 1 and choice.mode == "required":
-        return {"name": ledger.names.choose(choice.names[0], own=True)}
-    ledger.lose("tool_choice", "tool_choice", "the deprecated `function_call` cannot say it")
+        return {"name": ledger.names.choose(choice.names[0], is_native=True)}
+    ledger.lose("tool_choice", "tool_choice", "the deprecated `function_call` has no such choice")
     return ABSENT

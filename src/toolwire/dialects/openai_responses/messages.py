@@ -1,11 +1,11 @@
-"""The items of a conversation, and the messages that they make.
+"""The items of a conversation, and the messages that they form.
 
 Rules of this file:
-- What the model says in a row is one message of the assistant: words, reasoning, calls, the server's tools.
-  The first part of a message item carries what the item says beside its content, to be written again.
-- What a client sends and nobody understands is a message of its own, kept whole.
-- In a request, words of the assistant that come from elsewhere stand in items without an id, a text each. In
-  a response they share an item, and every item gets an id made from the response and its place.
+- Successive items of the model form one assistant message: text, reasoning, calls, and items of the server's tools.
+  The first part of a message item stores the other keys of the item.
+- An item of the client that the dialect does not understand forms a message of its own, which holds all of it.
+- In a request, each text of the assistant that came over another wire is an item without an id. In a response, such
+  texts share an item, and every item gets an id that is derived from the response and the item's index.
 """
 
 from collections.abc import Callable, Mapping
@@ -14,19 +14,19 @@ from typing import Any
 from msgspec.structs import replace
 
 from toolwire.dialects.openai_responses.calls import (
-    CALLS,
-    OWN_CALLS,
-    OWN_RESULTS,
-    RESULTS,
+    BUILTIN_CALLS,
+    BUILTIN_RESULTS,
+    CALL_TYPES,
+    RESULT_TYPES,
     Items,
+    decode_builtin_call,
+    decode_builtin_result,
     decode_call,
-    decode_own_call,
-    decode_own_result,
     decode_reasoning,
     decode_result,
     follows_reasoning,
-    id_of,
     is_call,
+    reasoning_id_of,
     write_call,
     write_reasoning,
     write_result,
@@ -36,19 +36,19 @@ from toolwire.dialects.openai_responses.parts import (
     WIRE,
     decode_inputs,
     decode_message_item,
-    encode_input,
+    encode_input_part,
     encode_output_text,
     encode_refusal,
     finish_output,
-    from_item,
     is_plain_text,
-    take_constants,
+    item_keys_of,
+    take_message_constants,
 )
 from toolwire.dialects.openai_responses.tools import (
     ToolLayoutReader,
     decode_server_item,
     encode_server_item,
-    is_clients,
+    is_run_by_client,
 )
 from toolwire.encoding.ledger import (
     Ledger,
@@ -75,7 +75,7 @@ from toolwire.types import (
 from toolwire.types.spelling import MessageSpelling
 from toolwire.types.spelling.openai_responses import QualifiedName, ResponsesCallSpelling, ResponsesOutputSpelling
 
-_SPEAKERS = ("user", "system", "developer")
+_INPUT_ROLES = ("user", "system", "developer")
 # openai 3.52.0, ResponseInputItemParam: items that a client adds (2026-11-20).
 _CLIENT_ITEMS = frozenset(
     {
@@ -89,147 +89,157 @@ _CLIENT_ITEMS = frozenset(
         "mcp_approval_response",
     }
 )
-ASSISTANT = f"an assistant message of {DIALECT}"
+ASSISTANT_MESSAGE = f"an assistant message of {DIALECT}"
 
 
-def decode_messages(items: list[Any], declared: ToolLayoutReader, first: int = 0) -> list[Message]:
-    """Read the items of a request; tools that they declare go where those of the request are."""
+def decode_messages(items: list[Any], tool_reader: ToolLayoutReader, first_index: int = 0) -> list[Message]:
+    """Read the items of a request. `first_index` is the index of the first message.
+
+    The tools that items declare are read by `tool_reader`, like those of the request.
+    """
     messages: list[Message] = []
-    turn: list[Any] = []
+    model_items: list[Any] = []
     for item in items:
-        kind = item.get("type", "message") if type(item) is dict else None
+        item_type = item.get("type", "message") if type(item) is dict else None
         result = None
-        if kind == "message":
-            said = item.get("role") == "assistant"
-        elif kind in RESULTS:
-            said, result = False, decode_result(item)
+        if item_type == "message":
+            is_of_model = item.get("role") == "assistant"
+        elif item_type in RESULT_TYPES:
+            is_of_model, result = False, decode_result(item)
         else:
-            result = _decode_own_item(item, kind, declared)
-            said = result is None and type(kind) is str and kind not in _CLIENT_ITEMS
-        if said:
-            turn.append(item)
+            result = _decode_builtin_item(item, item_type, tool_reader)
+            is_of_model = result is None and type(item_type) is str and item_type not in _CLIENT_ITEMS
+        if is_of_model:
+            model_items.append(item)
             continue
-        if turn:
-            messages.append(_decode_turn(turn, first + len(messages)))
-            turn = []
+        if model_items:
+            messages.append(_decode_model_items(model_items, first_index + len(messages)))
+            model_items = []
         if result is not None:
             messages.append(Message("tool", [result], result.name, result.tool_call_id, WIRE.plain))
-        elif kind != "additional_tools" or not declared.read_item(item, first + len(messages)):
-            messages.append(_decode_given(item, kind))
-    if turn:
-        messages.append(_decode_turn(turn, first + len(messages)))
-    return [_rename(message, declared.renamed) for message in messages] if declared.renamed else messages
+        elif item_type != "additional_tools" or not tool_reader.read_item(item, first_index + len(messages)):
+            messages.append(_decode_client_item(item, item_type))
+    if model_items:
+        messages.append(_decode_model_items(model_items, first_index + len(messages)))
+    return [_rename_calls(message, tool_reader.renamed) for message in messages] if tool_reader.renamed else messages
 
 
-def _decode_own_item(item: Any, kind: Any, declared: ToolLayoutReader) -> ToolResult | None:
-    """Read a result of a tool of this wire's own, and note which shells the server runs."""
-    if kind == "shell_call" and type(call_id := item.get("call_id")) is str and not is_clients("shell", item):
-        declared.hosted_shells.add(call_id)
-    return decode_own_result(item, declared) if type(kind) is str and kind in OWN_RESULTS else None
+def _decode_builtin_item(item: Any, item_type: Any, tool_reader: ToolLayoutReader) -> ToolResult | None:
+    """Read the result of a tool that OpenAI defines, or return None. Note the calls of shells that the server runs."""
+    if (
+        item_type == "shell_call"
+        and type(call_id := item.get("call_id")) is str
+        and not is_run_by_client("shell", item)
+    ):
+        tool_reader.hosted_shells.add(call_id)
+    return decode_builtin_result(item, tool_reader) if type(item_type) is str and item_type in BUILTIN_RESULTS else None
 
 
-def _rename(message: Message, renamed: Mapping[tuple[str, str], str]) -> Message:
-    """Name each call for its tool, where that could not be named for where it stands."""
+def _rename_calls(message: Message, renamed: Mapping[tuple[str, str], str]) -> Message:
+    """Return `message` with the flat name of each called tool that got another name because its own was taken."""
     if message.role != "assistant" or type(message.content) is str:
         return message
     return replace(message, content=[_rename_call(part, renamed) for part in message.parts])
 
 
 def _rename_call(part: Part, renamed: Mapping[tuple[str, str], str]) -> Part:
+    """Return a part of a message. A call gets the flat name of its tool."""
     if type(part) is not ToolCall:
         return part
     opaque, spelling = part.opaque, spelling_of(part.opaque, ResponsesCallSpelling)
-    called = spelling.qualified_name or QualifiedName(None, part.name, part.name)
-    flat = renamed.get((called.namespace or "", called.name))
+    qualified_name = spelling.qualified_name or QualifiedName(None, part.name, part.name)
+    flat = renamed.get((qualified_name.namespace or "", qualified_name.name))
     if flat is None or opaque is None:
         return part
-    spelling = replace(spelling, qualified_name=replace(called, flat=flat))
+    spelling = replace(spelling, qualified_name=replace(qualified_name, flat=flat))
     return replace(part, name=flat, opaque=replace(opaque, spelling=spelling))
 
 
-def _decode_given(item: Any, kind: Any) -> Message:
-    """Read an item that is no result: words, or what is kept whole."""
-    if kind == "message" and (role := item.get("role")) in _SPEAKERS:
-        return _decode_words(item, role)
+def _decode_client_item(item: Any, item_type: Any) -> Message:
+    """Read an item of the client that is no result: a message, or an item that stays unparsed."""
+    if item_type == "message" and (role := item.get("role")) in _INPUT_ROLES:
+        return _decode_message(item, role)
     return WIRE.unparsed_message(item)
 
 
-def _decode_words(item: dict[str, Any], role: Any) -> Message:
+def _decode_message(item: dict[str, Any], role: Any) -> Message:
+    """Read one message item as a message of its own."""
     unparsed = item.copy()
     del unparsed["role"]
-    spelling = MessageSpelling(constants=take_constants(unparsed))
+    spelling = MessageSpelling(constants=take_message_constants(unparsed))
     content = take(unparsed, "content", str)
     if content is None:
         content = decode_inputs(take_entries(unparsed, "content"))
     return Message(role, content, None, None, WIRE.mark(unparsed, spelling))
 
 
-def _decode_turn(items: list[Any], place: int) -> Message:
-    """Read what the model says in a row within a request; a lone item of a string is one string."""
+def _decode_model_items(items: list[Any], id_seed: int) -> Message:
+    """Read successive items of the model in a request. The string of a single message item is a string here, too."""
     item = items[0]
     if len(items) == 1 and item.get("type", "message") == "message" and type(item.get("content")) is str:
-        return _decode_words(item, "assistant")
-    return Message("assistant", _decode_items(items, place, sent=True), None, None, WIRE.plain)
+        return _decode_message(item, "assistant")
+    return Message("assistant", _decode_items(items, id_seed, from_client=True), None, None, WIRE.plain)
 
 
-def decode_answer(items: list[Any], place: int) -> Message:
-    """Read the output of a response as the one message that it is."""
-    return Message("assistant", _decode_items(items, place), None, None, WIRE.plain)
+def decode_answer(items: list[Any], id_seed: int) -> Message:
+    """Read the output of a response as one message. Ids are generated from `id_seed`."""
+    return Message("assistant", _decode_items(items, id_seed), None, None, WIRE.plain)
 
 
-def _decode_items(items: list[Any], place: int, *, sent: bool = False) -> list[Part]:
-    """Read items as parts; `place` keeps the made ids of two turns apart.
+def _decode_items(items: list[Any], id_seed: int, *, from_client: bool = False) -> list[Part]:
+    """Read items as parts. `id_seed` is a number of the turn: the ids that are generated in two turns differ.
 
-    Calls of tools of this wire's own are the client's where it has sent them; in an answer nobody has declared them.
+    A call of a tool that OpenAI defines is a call for the client if the client sent it (`from_client`). In a response
+    it is an item of the server, because a response does not say what the client declared.
     """
     parts: list[Part] = []
-    calls = 0
-    reasoning: str | None = None
+    call_count = 0
+    reasoning_id: str | None = None
     for item in items:
-        kind = item.get("type", "message") if type(item) is dict else None
-        if is_call(item, kind):
-            call: Part | None = decode_call(item, place, calls, reasoning)
+        item_type = item.get("type", "message") if type(item) is dict else None
+        if is_call(item, item_type):
+            call: Part | None = decode_call(item, id_seed, call_count, reasoning_id)
         else:
-            own = sent and type(kind) is str and kind in OWN_CALLS
-            call = decode_own_call(item, place, calls, reasoning) if own else None
+            may_be_builtin = from_client and type(item_type) is str and item_type in BUILTIN_CALLS
+            call = decode_builtin_call(item, id_seed, call_count, reasoning_id) if may_be_builtin else None
         if call is not None:
             parts.append(call)
-            calls += 1
-        elif kind == "reasoning":
+            call_count += 1
+        elif item_type == "reasoning":
             parts.append(thinking := decode_reasoning(item))
-            reasoning = id_of(thinking)
+            reasoning_id = reasoning_id_of(thinking)
         else:
-            parts += decode_item(item, kind, reasoning)
+            parts += decode_other_item(item, item_type, reasoning_id)
     return parts
 
 
-def decode_item(item: Any, kind: Any, reasoning: str | None) -> list[Part]:
-    """Read an item that is neither a call nor reasoning."""
-    if kind == "message":
-        return decode_message_item(item, reasoning)
-    if kind in RESULTS:
+def decode_other_item(item: Any, item_type: Any, reasoning_id: str | None) -> list[Part]:
+    """Read an item of the model that is neither a call nor reasoning."""
+    if item_type == "message":
+        return decode_message_item(item, reasoning_id)
+    if item_type in RESULT_TYPES:
         return [decode_result(item)]
-    return [decode_server_item(item) if type(kind) is str else Opaque(DIALECT, item)]
+    return [decode_server_item(item) if type(item_type) is str else Opaque(DIALECT, item)]
 
 
-def encode_messages(messages: Any, items: Items, first: int = 0, last: int | None = None) -> list[Any]:
-    """Write the messages of a request from `first` to before `last`, as the items that this wire needs for them."""
-    for place in range(first, len(messages) if last is None else min(last, len(messages))):
-        items.ledger.at = ("messages", place)
-        encode_message(messages[place], items)
-    items.ledger.at = ()
+def encode_messages(messages: Any, items: Items, first_index: int = 0, end_index: int | None = None) -> list[Any]:
+    """Write the messages from `first_index` to before `end_index`. Return all items that were written so far."""
+    for index in range(first_index, len(messages) if end_index is None else min(end_index, len(messages))):
+        items.ledger.path = ("messages", index)
+        encode_message(messages[index], items)
+    items.ledger.path = ()
     return items.bodies
 
 
 def encode_message(message: Message, items: Items) -> None:
-    """Write one message."""
+    """Append the items of one message."""
     ledger, content, opaque, role = items.ledger, message.content, message.opaque, message.role
-    ledger.own = opaque is not None and opaque.dialect == DIALECT
+    ledger.is_native = opaque is not None and opaque.dialect == DIALECT
     if (opaque is not None and opaque.value) or message.name is not None or message.tool_call_id is not None:
-        _lose_around(message, ledger)
-    before = len(items.bodies)
+        _lose_message_fields(message, ledger)
+    item_count = len(items.bodies)
     if type(content) is str:
-        _add_words(message, content, items)
+        _add_message_item(message, content, items)
     elif role == "assistant":
         encode_answer(message, items)
     elif role == "tool":
@@ -237,13 +247,13 @@ def encode_message(message: Message, items: Items) -> None:
     elif is_unparsed(message, DIALECT):
         items.add(content[0].value)  # type: ignore[union-attr,index]
     else:
-        _encode_words(message, items)
-    if len(items.bodies) == before:
-        ledger.lose("", "message", f"nothing of it can be said in {DIALECT}")
+        _encode_input_message(message, items)
+    if len(items.bodies) == item_count:
+        ledger.lose("", "message", f"{DIALECT} has no place for any part of it")
 
 
-def _lose_around(message: Message, ledger: Ledger) -> None:
-    """Lose what a message says beside its content and what no item can say."""
+def _lose_message_fields(message: Message, ledger: Ledger) -> None:
+    """Report the fields of `message` as losses that have no place in an item."""
     ledger.lose_opaque(message.opaque)
     if message.role == "tool" and message.parts:
         ledger.lose_around_result(message)
@@ -253,157 +263,164 @@ def _lose_around(message: Message, ledger: Ledger) -> None:
             ledger.lose(field, field, f"a {message.role} message of {DIALECT} has no place for it")
 
 
-def _add_words(message: Message, content: Any, items: Items) -> None:
+def _add_message_item(message: Message, content: Any, items: Items) -> None:
+    """Append a message item with this content. None means an item without content."""
     role, opaque, ledger = message.role, message.opaque, items.ledger
-    is_typed = not ledger.own or "type" in shared_spelling_of(opaque, DIALECT, MessageSpelling).constants
+    is_typed = not ledger.is_native or "type" in shared_spelling_of(opaque, DIALECT, MessageSpelling).constants
     body: dict[str, Any] = {"type": "message"} if is_typed else {}
-    body["role"] = ledger.speaker(role)
+    body["role"] = ledger.supported_role(role)
     if content is not None:
         body["content"] = content
-    if ledger.own:
+    if ledger.is_native:
         ledger.replay(body, opaque)
     items.add(body)
 
 
 def _encode_results(message: Message, items: Items) -> None:
+    """Append the results of a tool message."""
     ledger = items.ledger
-    for place, part in enumerate(message.parts):
-        ledger.part = place
+    for index, part in enumerate(message.parts):
+        ledger.part_index = index
         if type(part) is ToolResult:
             write_result(part, items)
         else:
             ledger.lose_part(part, f"a tool message of {DIALECT}")
-    ledger.part = None
+    ledger.part_index = None
 
 
-def _encode_words(message: Message, items: Items) -> None:
-    """Write a message of parts; a result between them is an item of its own."""
+def _encode_input_message(message: Message, items: Items) -> None:
+    """Append the items of a message of the client. A result among its parts is an item of its own."""
     ledger, parts = items.ledger, message.parts
     blocks: list[Any] = []
-    written = False
-    for part in ledger.each(parts):
+    has_result = False
+    for part in ledger.each_part(parts):
         if type(part) is ToolResult:
             if blocks:
-                _add_words(message, _shortest(blocks, ledger), items)
-            blocks, written = [], True
+                _add_message_item(message, _simplify_content(blocks, ledger), items)
+            blocks, has_result = [], True
             write_result(part, items)
         else:
-            encode_input(part, blocks, ledger, f"a {message.role} message")
+            encode_input_part(part, blocks, ledger, f"a {message.role} message")
     if blocks:
-        _add_words(message, _shortest(blocks, ledger), items)
-    elif ledger.own and not written:
-        _add_words(message, None, items)
+        _add_message_item(message, _simplify_content(blocks, ledger), items)
+    elif ledger.is_native and not has_result:
+        _add_message_item(message, None, items)
     elif not parts:
-        _add_words(message, "", items)
+        _add_message_item(message, "", items)
 
 
-def _shortest(blocks: list[Any], ledger: Ledger) -> Any:
-    return blocks[0]["text"] if not ledger.own and len(blocks) == 1 and is_plain_text(blocks[0]) else blocks
+def _simplify_content(blocks: list[Any], ledger: Ledger) -> Any:
+    """Return one plain text of another wire as a string, and any other content as it is."""
+    return blocks[0]["text"] if not ledger.is_native and len(blocks) == 1 and is_plain_text(blocks[0]) else blocks
 
 
 def encode_answer(message: Message, items: Items) -> None:
-    """Write an assistant's message, in a request or in a response."""
+    """Append the items of an assistant message, in a request or in a response."""
     ledger, content = items.ledger, message.content
     parts: Any = content if type(content) is list else message.parts
-    alone = len(parts) == 1
-    items.open = None
-    items.kept.clear()
-    for place, part in enumerate(parts):
-        ledger.part = place
-        kind = type(part)
-        if kind is ToolCall:
+    is_single = len(parts) == 1
+    items.open_content = None
+    items.reasoning_ids.clear()
+    for index, part in enumerate(parts):
+        ledger.part_index = index
+        part_type = type(part)
+        if part_type is ToolCall:
             write_call(part, items)
-        elif kind is Text and not alone and not part.text and not made_by(part.opaque, DIALECT):
+        elif part_type is Text and not is_single and not part.text and not made_by(part.opaque, DIALECT):
             continue
-        elif kind in WRITERS:
-            WRITERS[kind](part, items)
+        elif part_type in PART_WRITERS:
+            PART_WRITERS[part_type](part, items)
         else:
-            ledger.lose_part(part, ASSISTANT)
-    ledger.part = None
-    items.open = None
+            ledger.lose_part(part, ASSISTANT_MESSAGE)
+    ledger.part_index = None
+    items.open_content = None
 
 
-def _write_words(part: Text | Refusal, items: Items) -> None:
+def _write_output(part: Text | Refusal, items: Items) -> None:
+    """Append a text or a refusal: as the first block of its own item, as a block of the open item, or as a new item."""
     ledger, spelling = items.ledger, spelling_of(part.opaque, ResponsesOutputSpelling)
     if spelling.item is not None and follows_reasoning(spelling.reasoning_id, items):
-        item = {"role": "assistant", **spelling.item, **from_item(part.opaque.value)}  # type: ignore[union-attr]
+        item = {"role": "assistant", **spelling.item, **item_keys_of(part.opaque.value)}  # type: ignore[union-attr]
         items.add(item)
         if type(part) is Text and spelling.has_text_content:
             item["content"] = part.text
             if part.citations:
                 ledger.lose("citations", "citation", "the item has only a string")
-            _lose_beside(part, ledger)
+            _lose_text_keys(part, ledger)
             return
-        item["content"] = items.open = [_encode_block(part, ledger)]
-    elif items.open is not None and (items.response is not None or made_by(part.opaque, DIALECT)):
-        items.open.append(_encode_block(part, ledger))
+        item["content"] = items.open_content = [_encode_output_block(part, ledger)]
+    elif items.open_content is not None and (items.response is not None or made_by(part.opaque, DIALECT)):
+        items.open_content.append(_encode_output_block(part, ledger))
     else:
-        _write_foreign_words(part, items)
+        _write_new_message(part, items)
 
 
-def _encode_block(part: Text | Refusal, ledger: Ledger) -> dict[str, Any]:
+def _encode_output_block(part: Text | Refusal, ledger: Ledger) -> dict[str, Any]:
     return encode_output_text(part, ledger) if type(part) is Text else encode_refusal(part, ledger)  # type: ignore[arg-type]
 
 
-def _lose_beside(part: Text, ledger: Ledger) -> None:
-    """Lose what stands beside a text where only a string is said."""
-    left = finish_output({}, part, ledger)
-    for key, value in left.items():
+def _lose_text_keys(part: Text, ledger: Ledger) -> None:
+    """Report the unparsed keys of a text as losses, because its item has only a string."""
+    unparsed = finish_output({}, part, ledger)
+    for key, value in unparsed.items():
         if value:
             ledger.lose(f"opaque.{key}", key, "the item has only a string")
 
 
-def _write_foreign_words(part: Text | Refusal, items: Items) -> None:
-    """Write words that no item of this wire held, or that lost their item."""
+def _write_new_message(part: Text | Refusal, items: Items) -> None:
+    """Append a new item with a text or a refusal that came over another wire, or whose item is gone."""
     ledger = items.ledger
-    rest = from_item(part.opaque.value) if made_by(part.opaque, DIALECT) else {}  # type: ignore[union-attr]
-    item = {"type": "message", "role": "assistant", **rest}
+    item_keys = item_keys_of(part.opaque.value) if made_by(part.opaque, DIALECT) else {}  # type: ignore[union-attr]
+    item = {"type": "message", "role": "assistant", **item_keys}
     if items.response is None and type(part) is Text and not part.citations:
-        _lose_beside(part, ledger)
+        _lose_text_keys(part, ledger)
         items.add({**item, "content": part.text})
         return
-    block = _encode_block(part, ledger)
+    block = _encode_output_block(part, ledger)
     if items.response is None and type(part) is Text and not block["annotations"]:
         items.add({**item, "content": part.text})
         return
-    item |= {"id": items.made_id("msg", part.text), "status": "completed", "content": [block]}
+    item |= {"id": items.generate_id("msg", part.text), "status": "completed", "content": [block]}
     items.add(item)
     if items.response is not None:
-        items.open = item["content"]
+        items.open_content = item["content"]
 
 
 def _write_opaque(part: Opaque, items: Items) -> None:
+    """Append an item, or a block of an item, that was not understood. One of another wire is reported as a loss."""
     spelling = spelling_of(part, ResponsesOutputSpelling)
     if part.dialect != DIALECT:
-        items.ledger.lose_part(part, ASSISTANT)
+        items.ledger.lose_part(part, ASSISTANT_MESSAGE)
     elif spelling.item is not None:
         item = {"role": "assistant", **spelling.item}
         items.add(item)
-        item["content"] = items.open = [part.value]
+        item["content"] = items.open_content = [part.value]
     elif not spelling.is_block:
         items.add(part.value)
-    elif items.open is not None:
-        items.open.append(part.value)
+    elif items.open_content is not None:
+        items.open_content.append(part.value)
     else:
-        items.ledger.lose("", "opaque", "the item that held this block is not there")
+        items.ledger.lose("", "opaque", "the message item around this block is gone")
 
 
 def _write_server_item(part: ServerToolCall | ServerToolResult, items: Items) -> None:
+    """Append an item of a tool that OpenAI's server ran."""
     body = encode_server_item(part, items.ledger)
     if body is not None:
         items.add(body)
 
 
 def _write_result(part: ToolResult, items: Items) -> None:
+    """Append the item of a result. A response can have one only if this wire sent it."""
     if items.response is None or made_by(part.opaque, DIALECT):
         write_result(part, items)
     else:
-        items.ledger.lose_part(part, ASSISTANT)
+        items.ledger.lose_part(part, ASSISTANT_MESSAGE)
 
 
-WRITERS: Mapping[type, Callable[[Any, Items], None]] = {
-    Text: _write_words,
-    Refusal: _write_words,
+PART_WRITERS: Mapping[type, Callable[[Any, Items], None]] = {
+    Text: _write_output,
+    Refusal: _write_output,
     Thinking: write_reasoning,
     ServerToolCall: _write_server_item,
     ServerToolResult: _write_server_item,
@@ -412,19 +429,24 @@ WRITERS: Mapping[type, Callable[[Any, Items], None]] = {
 }
 
 
-_LATER = frozenset({"message", "reasoning", *CALLS, *RESULTS})
+_INDEPENDENT_TYPES = frozenset({"message", "reasoning", *CALL_TYPES, *RESULT_TYPES})
 
 
-def decode_later(items: list[Any], place: int, _made: int) -> list[Message] | None:
-    """Read items that stand at a place of their conversation, and need nothing of what stands before."""
+def decode_later(items: list[Any], first_index: int, _generated_count: int) -> list[Message] | None:
+    """Read later items of a conversation. Return None if one of them may depend on earlier items.
+
+    `first_index` is the index of their first message.
+    """
     for item in items:
-        kind = item.get("type", "message") if type(item) is dict else None
-        if type(kind) is not str or kind not in _LATER:
+        item_type = item.get("type", "message") if type(item) is dict else None
+        if type(item_type) is not str or item_type not in _INDEPENDENT_TYPES:
             return None
-    return decode_messages(items, ToolLayoutReader([]), place)
+    return decode_messages(items, ToolLayoutReader([]), first_index)
 
 
-def encode_later(messages: list[Message], place: int, _model: str | None, quirks: Quirks) -> tuple[list[Any], Ledger]:
-    """Write messages that stand at a place of their conversation, and need nothing of what stands before."""
+def encode_later(
+    messages: list[Message], first_index: int, _model: str | None, quirks: Quirks
+) -> tuple[list[Any], Ledger]:
+    """Write later messages of a conversation, of which the first has the index `first_index`."""
     ledger = Ledger(WIRE, quirks)
-    return encode_messages([None] * place + messages, Items(ledger), place), ledger
+    return encode_messages([None] * first_index + messages, Items(ledger), first_index), ledger

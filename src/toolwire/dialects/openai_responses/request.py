@@ -1,12 +1,12 @@
 """Requests of Responses.
 
 Rules of this file:
-- `instructions` are the system prompt. A request from elsewhere that begins with a system message of plain
-  words has it said there; any other system message is an item where it stands.
-- A request from elsewhere that goes on from an earlier response (`previous_response_id` in its provider
-  state) sends only what came after the last turn of the assistant: the server holds the rest.
-- Log probabilities are asked for by an entry of `include`, and so is the reasoning that only its encrypted
-  form brings back where nothing is stored.
+- `instructions` are the system prompt. If a request of another wire starts with a system message of plain text, that
+  text becomes the `instructions`. Any other system message is an item.
+- A request of another wire may continue an earlier response (`previous_response_id` in its provider state). It sends
+  only the messages after the last turn of the assistant, because the server has stored the others.
+- An entry of `include` requests log probabilities. Another one requests encrypted reasoning, which the client has to
+  send back if the server stores nothing.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from toolwire.dialects.openai_responses.calls import Items, answer_of
+from toolwire.dialects.openai_responses.calls import Items, result_kind_of
 from toolwire.dialects.openai_responses.messages import decode_messages, encode_message, encode_messages
 from toolwire.dialects.openai_responses.parts import DIALECT, WIRE
 from toolwire.dialects.openai_responses.tools import (
@@ -23,7 +23,7 @@ from toolwire.dialects.openai_responses.tools import (
     decode_choice,
     encode_choice,
     encode_tool,
-    gather,
+    merge_namespaces,
 )
 from toolwire.encoding.ledger import (
     Ledger,
@@ -36,12 +36,13 @@ from toolwire.encoding.ledger import (
 )
 from toolwire.encoding.quirks import PLAIN, Quirks
 from toolwire.encoding.reasoning import EFFORTS, can_reason
-from toolwire.encoding.repair import repair, say_json
+from toolwire.encoding.repair import ask_for_json, repair
 from toolwire.encoding.request_fields import ABSENT
 from toolwire.encoding.settings import (
     Setting,
     Settings,
     Understood,
+    apply_model_limits,
     at_least,
     effort,
     identifier,
@@ -51,12 +52,11 @@ from toolwire.encoding.settings import (
     parallel,
     plain,
     sampling,
-    settle,
     tier,
     unless_reasoning,
     word,
 )
-from toolwire.encoding.tools import encode_tools, limited
+from toolwire.encoding.tools import encode_tools, limit_tools
 from toolwire.types import Context, Encoded, Message, Output, Request, Text, ToolCall
 from toolwire.types.spelling.openai_responses import ResponsesRequestSpelling, ResponsesResultSpelling
 
@@ -67,51 +67,54 @@ _ENCRYPTED = "reasoning.encrypted_content"
 _EFFORTS = frozenset(EFFORTS)
 _SUMMARIES = frozenset({"auto", "concise", "detailed"})
 _VERBOSITIES = frozenset({"low", "medium", "high"})
-SERVICE_TIERS = {word: word for word in ("auto", "default", "flex", "scale", "priority", "fast", "ultrafast")}
+SERVICE_TIERS = {name: name for name in ("auto", "default", "flex", "scale", "priority", "fast", "ultrafast")}
 # openai 3.52.0, ResponseCreateParams.max_output_tokens (2026-11-20).
-_LEAST_TOKENS = 16
+_MIN_OUTPUT_TOKENS = 16
 # The error `array_above_max_length` of OpenAI's server (seen 2026-03-26).
 _TOOL_LIMIT = 128
 
 
 def decode_request(body: dict[str, Any], path: str = "") -> Request:
-    """Read a request's body."""
+    """Read a request's body. `path` is the path of its URL. Raise `InvalidBody` if the body is no object."""
     unparsed = copy_body(body, "request")
-    declared = ToolLayoutReader(take_entries(unparsed, "tools"))
+    tool_reader = ToolLayoutReader(take_entries(unparsed, "tools"))
     items, text = take(unparsed, "input", list), take(unparsed, "input", str)
-    messages = decode_messages(items or [], declared)
+    messages = decode_messages(items or [], tool_reader)
     if text is not None:
         messages = [Message("user", text, opaque=WIRE.plain)]
     system = take(unparsed, "instructions", str)
     fields, settings = _SETTINGS.decode(unparsed)
-    if declared.contradictions:
-        unparsed["input" if declared.items else "tools"] = declared.contradictions
+    if tool_reader.contradictions:
+        unparsed["input" if tool_reader.items else "tools"] = tool_reader.contradictions
     spelling = ResponsesRequestSpelling(
         path=unusual_path(path, PATH),
         has_no_messages=items is None and text is None,
         settings=settings,
         has_text_input=text is not None,
-        tools=declared.layout,
-        tool_items=tuple(declared.items),
+        tools=tool_reader.layout,
+        tool_items=tuple(tool_reader.items),
     )
-    context = Context(system, messages, declared.tools, _take_state(unparsed))
+    context = Context(system, messages, tool_reader.tools, _take_state(unparsed))
     return Request(context=context, opaque=WIRE.mark(unparsed, spelling), **fields)
 
 
 def _take_state(unparsed: dict[str, Any]) -> dict[str, Any] | None:
-    """Take the keys of the server's state out of the unparsed keys; None if there are none."""
-    values = {key: unparsed.get(key) for key in _STATE}
-    state = {key: unparsed.pop(key) for key, value in values.items() if value and type(value) in _STATE[key]}
+    """Take the keys of the server's state out of `unparsed`. Return None if there are none."""
+    values = {key: unparsed.get(key) for key in _STATE_TYPES}
+    state = {key: unparsed.pop(key) for key, value in values.items() if value and type(value) in _STATE_TYPES[key]}
     return state or None
 
 
-_STATE: dict[str, tuple[type, ...]] = {"previous_response_id": (str,), "conversation": (str, dict)}
+_STATE_TYPES: dict[str, tuple[type, ...]] = {"previous_response_id": (str,), "conversation": (str, dict)}
 
 
 def encode_request(request: Request, quirks: Quirks = PLAIN, **settings: Any) -> Encoded:
-    """Write a request's body, and report what it cannot hold."""
+    """Write a request's body for a server with these `quirks`, and report what the wire cannot express as losses.
+
+    `settings` replace single quirks. Their `names` are tool names that are written unchanged.
+    """
     ledger = Ledger(WIRE, quirks, settings)
-    request = limited(request, ledger, _TOOL_LIMIT)
+    request = limit_tools(request, ledger, _TOOL_LIMIT)
     context = request.context
     messages = context.messages
     opaque = request.opaque
@@ -120,13 +123,13 @@ def encode_request(request: Request, quirks: Quirks = PLAIN, **settings: Any) ->
     items = Items(ledger)
     tools, tool_items = _encode_tools(context, spelling, items)
     body: dict[str, Any] = {}
-    request = settle(request, ledger, tools)
+    request = apply_model_limits(request, ledger, tools)
     _SETTINGS.encode(request, ledger, body)
     if tools:
         body["tools"] = tools
     if not is_native and request.store is False and can_reason(request, ledger) is not False:
         body["include"] = [*body.get("include", ()), _ENCRYPTED]
-    if not is_native and not (context.provider_state and _goes_on(context)):
+    if not is_native and not (context.provider_state and _continues_stored(context)):
         messages = repair(messages, ledger.losses)
     first = _encode_system(request, messages, body, items)
     if context.provider_state:
@@ -139,7 +142,7 @@ def encode_request(request: Request, quirks: Quirks = PLAIN, **settings: Any) ->
         items.add(item)
     encoded = encode_messages(messages, items, first)
     if request.output is not None and not is_native:
-        say_json(request.output, encoded, ledger)
+        ask_for_json(request.output, encoded, ledger)
     if encoded or not spelling.has_no_messages:
         text = _text_input(messages) if spelling.has_text_input and len(encoded) == 1 else None
         body["input"] = encoded if text is None else text
@@ -155,16 +158,16 @@ def _encode_tools(
     if spelling.tools is None:
         tools = encode_tools(context.tools, ledger, encode_tool)
         namespaces = [body for body in tools if type(body) is dict and body.get("type") == "namespace"]
-        return gather(tools) if namespaces else tools, []
+        return merge_namespaces(tools) if namespaces else tools, []
     items.tool_writer = writer = ToolLayoutWriter(context.tools, ledger)
     tools = writer.write(spelling.tools)
     tool_items = [
-        (one.before_message, {**one.unparsed, "tools": writer.write(one.tools)}) for one in spelling.tool_items
+        (item.before_message, {**item.unparsed, "tools": writer.write(item.tools)}) for item in spelling.tool_items
     ]
     for message in context.messages:
         for part in message.parts if message.role == "tool" else ():
             writer.write(spelling_of(part.opaque, ResponsesResultSpelling).tools or [])  # type: ignore[union-attr]
-    return tools + gather(writer.write_rest()), tool_items
+    return tools + merge_namespaces(writer.write_rest()), tool_items
 
 
 def _text_input(messages: Sequence[Message]) -> str | None:
@@ -176,25 +179,30 @@ def _text_input(messages: Sequence[Message]) -> str | None:
 
 
 def _encode_state(state: dict[str, Any], body: dict[str, Any], ledger: Ledger) -> None:
+    """Write the state of the server that the request continues, and report any other state as a loss."""
     for key, value in state.items():
-        if type(value) in _STATE.get(key, ()):
+        if type(value) in _STATE_TYPES.get(key, ()):
             body[key] = value
         else:
-            ledger.lose(f"provider_state.{key}", "provider_state", f"{DIALECT} keeps no such state")
+            ledger.lose(f"provider_state.{key}", "provider_state", f"{DIALECT} has no such state")
 
 
-def _goes_on(context: Context) -> bool:
-    """Return True if the server has the calls that the messages answer, so that no result lacks its call."""
-    stored = not _STATE.keys().isdisjoint(context.provider_state or ())
+def _continues_stored(context: Context) -> bool:
+    """Return True if the server has stored the calls whose results the messages have."""
+    stored = not _STATE_TYPES.keys().isdisjoint(context.provider_state or ())
     return stored and all(message.role != "assistant" for message in context.messages)
 
 
 def _skip_stored(messages: Sequence[Message], first: int, items: Items) -> int:
-    """Return the index after the last turn of the assistant. The calls before it may still be answered."""
+    """Return the index after the last turn of the assistant. Note the kinds of results for the calls before it."""
     for index in range(len(messages) - 1, first - 1, -1):
         if messages[index].role == "assistant":
             parts = [part for message in messages[: index + 1] for part in message.parts]
-            items.answers = {part.id: kind for part in parts if type(part) is ToolCall and (kind := answer_of(part))}
+            items.result_kinds = {
+                part.id: result_kind
+                for part in parts
+                if type(part) is ToolCall and (result_kind := result_kind_of(part))
+            }
             return index + 1
     return first
 
@@ -203,28 +211,32 @@ def _encode_system(request: Request, messages: Sequence[Message], body: dict[str
     """Write the system prompt, and return how many messages are in it."""
     system, ledger, is_native = request.system, items.ledger, made_by(request.opaque, DIALECT)
     if system and not is_native and _is_item(request, messages):
-        ledger.at = ("system",)
+        ledger.path = ("system",)
         encode_message(Message("system", system), items)
     elif type(system) is str and (system or is_native):
         body["instructions"] = system
     elif system:
-        ledger.at = ("system",)
-        if _is_words(system, ledger):
+        ledger.path = ("system",)
+        if _is_joinable(system, ledger):
             body["instructions"] = _join(system, ledger)
         else:
             encode_message(Message("system", system), items)
     elif not is_native and messages and messages[0].role == "system" and not _is_item(request, messages[1:]):
         return _encode_first(messages[0], body, ledger)
-    ledger.at = ()
+    ledger.path = ()
     return 0
 
 
-def _is_item(request: Request, after: Sequence[Message]) -> bool:
-    """Return True if the system prompt must be an item: the input has to mention JSON, or would be empty."""
+def _is_item(request: Request, following: Sequence[Message]) -> bool:
+    """Return True if the system prompt must be an item of the input.
+
+    OpenAI requires that the input mentions JSON if the output is JSON. Without the item, the input would be empty or
+    start with the assistant.
+    """
     if request.output is not None and request.output.kind == "json":
         return True
-    begins = bool(after) and after[0].role != "assistant"
-    return not begins and not request.provider_state
+    starts_with_input = bool(following) and following[0].role != "assistant"
+    return not starts_with_input and not request.provider_state
 
 
 def _encode_first(message: Message, body: dict[str, Any], ledger: Ledger) -> int:
@@ -232,36 +244,37 @@ def _encode_first(message: Message, body: dict[str, Any], ledger: Ledger) -> int
     content, opaque = message.content, message.opaque
     if made_by(opaque, DIALECT) or message.name is not None or message.tool_call_id is not None:
         return 0
-    words = type(content) is str
-    if not words and not _is_words(content, ledger):
+    is_text = type(content) is str
+    if not is_text and not _is_joinable(content, ledger):
         return 0
-    ledger.at = ("messages", 0)
+    ledger.path = ("messages", 0)
     ledger.lose_opaque(opaque)
-    body["instructions"] = content if words else _join(content, ledger)
-    ledger.at = ()
+    body["instructions"] = content if is_text else _join(content, ledger)
+    ledger.path = ()
     return 1
 
 
-def _is_words(parts: Any, ledger: Ledger) -> bool:
+def _is_joinable(parts: Any, ledger: Ledger) -> bool:
     """Return True if the parts can be joined to one string."""
-    marked = ledger.quirks.cache_marks
-    return bool(parts) and all(type(part) is Text and not (marked and part.cache) for part in parts)
+    has_marks = ledger.quirks.cache_marks
+    return bool(parts) and all(type(part) is Text and not (has_marks and part.cache) for part in parts)
 
 
 def _join(parts: Any, ledger: Ledger) -> str:
-    """Join the texts to one, and report the loss of all that they have beside them."""
-    for part in ledger.each(parts):
+    """Join the texts to one, and report their other fields as losses."""
+    for part in ledger.each_part(parts):
         if part.cache is not None:
             ledger.lose("cache", "cache_mark", f"{DIALECT} servers cache without marks")
         if part.citations:
-            ledger.lose("citations", "citation", f"{DIALECT} has citations in the words of the model only")
+            ledger.lose("citations", "citation", f"{DIALECT} has citations only in output of the model")
         ledger.lose_opaque(part.opaque)
     if len(parts) > 1:
-        ledger.lose("content", "system_parts", "instructions are one string", "merged")
+        ledger.lose("content", "system_parts", f"{DIALECT} has one string for instructions", "merged")
     return "\n\n".join(part.text for part in parts)
 
 
 def _decode_format(value: Any) -> Understood | None:
+    """Read the format of the output. Return None if it is not understood."""
     match value:
         case {"type": "text"} if len(value) == 1:
             return Understood({"output": Output("text")})
@@ -270,15 +283,20 @@ def _decode_format(value: Any) -> Understood | None:
         case {"type": "json_schema", "name": str(), "schema": dict()}:
             unparsed = value.copy()
             del unparsed["type"]
-            fields = {key: unparsed.pop(key) for key, kind in _FORMAT.items() if type(unparsed.get(key)) is kind}
+            fields = {
+                key: unparsed.pop(key)
+                for key, field_type in _FORMAT_FIELDS.items()
+                if type(unparsed.get(key)) is field_type
+            }
             return Understood({"output": Output("schema", **fields)}, unparsed or ABSENT)
     return None
 
 
-_FORMAT = {"name": str, "schema": dict, "description": str, "strict": bool}
+_FORMAT_FIELDS = {"name": str, "schema": dict, "description": str, "strict": bool}
 
 
 def _encode_format(request: Request, ledger: Ledger) -> dict[str, Any]:
+    """Write the format of the output. The schema of another wire is fitted to what OpenAI accepts."""
     output = request.output
     if output is None or output.kind != "schema":
         return {"type": "json_object" if output and output.kind == "json" else "text"}
@@ -295,6 +313,7 @@ def _encode_format(request: Request, ledger: Ledger) -> dict[str, Any]:
 
 
 def _decode_include(value: Any) -> Understood | None:
+    """Read `include`, of which only the request for log probabilities is understood."""
     if type(value) is not list or _LOGPROBS not in value:
         return None
     unparsed = [entry for entry in value if entry != _LOGPROBS]
@@ -302,20 +321,24 @@ def _decode_include(value: Any) -> Understood | None:
 
 
 def _encode_include(request: Request, _ledger: Ledger) -> Any:
+    """Write `include`, if log probabilities are requested."""
     if not request.logprobs:
         return ABSENT
-    unparsed = _left_of(request, "include")
+    unparsed = _unparsed_of(request, "include")
     return [*(unparsed if isinstance(unparsed, list) else ()), _LOGPROBS]
 
 
-def _left_of(request: Request, key: str) -> Any:
-    """Return what was not understood of a setting of this wire."""
+def _unparsed_of(request: Request, key: str) -> Any:
+    """Return the unparsed part of the setting `key`, if this wire sent it."""
     opaque = request.opaque
     return opaque.value.get(key) if opaque is not None and opaque.dialect == DIALECT else None
 
 
 def _encode_summary(request: Request, ledger: Ledger) -> Any:
-    """Write how thinking is shown; Messages and generateContent only ask for a summary, of whatever length."""
+    """Write the summary of reasoning that is requested.
+
+    Messages and generateContent have one kind of summary, of any length. It is written as "auto".
+    """
     return "auto" if request.thinking_display == "summarized" else _SUMMARY.encode(request, ledger)
 
 
@@ -332,7 +355,7 @@ _SETTINGS = Settings(
     plain("stream", "stream", bool),
     Setting("tool_choice", ("tool_choice",), decode_choice, encode_choice),
     parallel(),
-    at_least("max_output_tokens", "max_tokens", _LEAST_TOKENS),
+    at_least("max_output_tokens", "max_tokens", _MIN_OUTPUT_TOKENS),
     sampling("temperature", 2),
     sampling("top_p", 1),
     unless_reasoning(plain("top_logprobs", "top_logprobs", int)),

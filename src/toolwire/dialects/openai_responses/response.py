@@ -1,10 +1,10 @@
-"""Responses of Responses.
+"""The body of a response, and the parts of a stream that are still growing.
 
 Rules of this file:
-- A response ends with a status, and why it is incomplete stands beside it; the wire's word is the reason
-  where there is one.
-- In a stream, the last body of an item says what it is. What it said on the way is told on the way; what it
-  never said is told before its end.
+- A response ends with a `status`. If that is "incomplete", the `reason` of `incomplete_details` is the raw finish
+  reason.
+- In a stream, the last body of an item is the valid one. Text is emitted as it arrives. Text that only the last body
+  has is emitted before the end of the part.
 """
 
 from math import isfinite
@@ -13,28 +13,28 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from toolwire.dialects.openai_responses.calls import BLANK_LINE, TEXTS, Items, decode_reasoning
+from toolwire.dialects.openai_responses.calls import BLANK_LINE, TEXT_TYPES, Items, decode_reasoning
 from toolwire.dialects.openai_responses.messages import decode_answer, encode_answer
 from toolwire.dialects.openai_responses.parts import DIALECT, WIRE
 from toolwire.dialects.openai_responses.request import SERVICE_TIERS
 from toolwire.encoding.finish import (
     CUT,
     Counts,
-    asks,
+    has_complete_calls,
+    infer_finish_reason,
     lose_other_choices,
     lose_reason,
     lose_stop_sequence,
-    settle_calls,
-    wants_calls,
-    without_claim,
+    mark_cut_calls,
+    without_good_end,
     write_tier,
 )
 from toolwire.encoding.ledger import Ledger, copy_body, made_by, spelling_of, take, take_constants
 from toolwire.encoding.quirks import PLAIN, Quirks
 from toolwire.encoding.settings import NUMBER
-from toolwire.streams.accumulation import WORDS
+from toolwire.streams.accumulation import TEXT_DELTAS
 from toolwire.streams.call_judge import PartialCall
-from toolwire.streams.items import ItemSoFar
+from toolwire.streams.partial_items import PartialItem
 from toolwire.types import (
     CallDelta,
     Choice,
@@ -58,7 +58,7 @@ from toolwire.wire.names import fingerprint, number_of
 
 _COUNTS = Counts("input_tokens", "output_tokens", complete=True)
 # openai 3.52.0, ResponseStatus (2026-11-20).
-_STATUSES = {
+_FINISH_OF_STATUS = {
     "completed": "stop",
     "failed": "error",
     "incomplete": "incomplete",
@@ -67,7 +67,7 @@ _STATUSES = {
     "cancelled": "incomplete",
 }
 # openai 3.52.0, Response.incomplete_details (2026-11-20).
-_REASONS = {
+_FINISH_OF_REASON = {
     "max_output_tokens": "length",
     "content_filter": "content_filter",
     "max_messages": "incomplete",
@@ -81,11 +81,11 @@ _REASON_OF_FINISH = {
     "pause": "steered",
 }
 _STATUS_OF_FINISH = {"error": "failed", "incomplete": "incomplete"}
-_EXACT = frozenset({"stop", "length", "tool_calls", "content_filter", "pause", "error", "incomplete"})
+_EXACT_REASONS = frozenset({"stop", "length", "tool_calls", "content_filter", "pause", "error", "incomplete"})
 
 
 def decode_response(body: dict[str, Any]) -> Response:
-    """Read a response's body."""
+    """Read a response's body. Raise `InvalidBody` if it is no object."""
     unparsed = copy_body(body, "response")
     spelling = ResponsesResponseSpelling(constants=take_constants(unparsed, {"object": "response"}))
     choices: list[Choice] = []
@@ -106,11 +106,13 @@ def decode_response(body: dict[str, Any]) -> Response:
 
 
 def _take_time(unparsed: dict[str, Any]) -> float | None:
+    """Take the time of creation out of `unparsed`, if it is a finite number."""
     created: Any = unparsed.get("created_at")
     return unparsed.pop("created_at") if type(created) in NUMBER and isfinite(created) else None
 
 
 def _decode_finish(message: Message, unparsed: dict[str, Any]) -> Choice:
+    """Take the finish reason out of `unparsed`, and return the answer. Calls that may be cut off are marked."""
     raw = take(unparsed, "status", str)
     details = unparsed.get("incomplete_details")
     reason = details.get("reason") if type(details) is dict and details.keys() == {"reason"} else None
@@ -118,32 +120,41 @@ def _decode_finish(message: Message, unparsed: dict[str, Any]) -> Choice:
     if has_details:
         raw = reason
         del unparsed["incomplete_details"]
-    meaning = _meaning(raw, message, incomplete=has_details)
-    if meaning in CUT:
-        message = replace(message, content=settle_calls(message.content, meaning))
-    return Choice(message, meaning, raw, None, WIRE.mark({}, ResponsesChoiceSpelling(has_details=has_details)))
+    finish_reason = _finish_reason_of(raw, message, incomplete=has_details)
+    if finish_reason in CUT:
+        message = replace(message, content=mark_cut_calls(message.content, finish_reason))
+    return Choice(message, finish_reason, raw, None, WIRE.mark({}, ResponsesChoiceSpelling(has_details=has_details)))
 
 
-def _meaning(raw: str | None, message: Message, *, incomplete: bool) -> Any:
+def _finish_reason_of(raw: str | None, message: Message, *, incomplete: bool) -> Any:
+    """Return the canonical finish reason of an answer with this message."""
     refused = any(type(part) is Refusal for part in message.parts)
-    return read_finish(raw, incomplete, called=asks(message.content), refused=refused)
+    return decode_finish_reason(raw, incomplete, called=has_complete_calls(message.content), refused=refused)
 
 
-def read_finish(raw: str | None, incomplete: bool, *, called: bool, refused: bool) -> Any:
-    """Say in canonical words why an answer ended."""
+def decode_finish_reason(raw: str | None, incomplete: bool, *, called: bool, refused: bool) -> Any:
+    """Return the canonical finish reason of an answer.
+
+    - `raw`: the status, or the reason of `incomplete_details` if `incomplete` is True.
+    - `called`: True if the answer has a complete call.
+    - `refused`: True if the answer has a refusal.
+    """
     if incomplete:
-        return _REASONS.get(raw or "", "incomplete")
-    reason = wants_calls(_STATUSES.get(raw, "unknown") if raw else None, called=called)
+        return _FINISH_OF_REASON.get(raw or "", "incomplete")
+    reason = infer_finish_reason(_FINISH_OF_STATUS.get(raw, "unknown") if raw else None, has_calls=called)
     return "refusal" if refused and reason in {"stop", None} else reason
 
 
 def encode_response(response: Response, quirks: Quirks = PLAIN, **settings: Any) -> Encoded:
-    """Write a response's body, and report what it cannot hold."""
+    """Write a response's body as a server with these `quirks`, and report what the wire cannot express as losses.
+
+    `settings` replace single quirks. Their `names` are tool names that are written unchanged.
+    """
     ledger = Ledger(WIRE, quirks, settings, "response")
     is_native = made_by(response.opaque, DIALECT)
-    body: dict[str, Any] = {} if is_native else _frame(response)
-    known = {"id": response.id, "created_at": response.created, "model": response.model}
-    body |= {key: value for key, value in known.items() if value is not None}
+    body: dict[str, Any] = {} if is_native else _required_keys(response)
+    fields = {"id": response.id, "created_at": response.created, "model": response.model}
+    body |= {key: value for key, value in fields.items() if value is not None}
     for choice in response.choices[:1]:
         _encode_choice(choice, body, Items(ledger, response))
     lose_other_choices(response, ledger)
@@ -158,8 +169,8 @@ def encode_response(response: Response, quirks: Quirks = PLAIN, **settings: Any)
     return Encoded("", body, tuple(ledger.losses))
 
 
-def _frame(response: Response) -> dict[str, Any]:
-    """Give every key that a client of this wire counts on."""
+def _required_keys(response: Response) -> dict[str, Any]:
+    """Return all keys that a client of this wire requires, with default values."""
     return {
         "id": f"resp_{fingerprint(response)}" if response.id is None else response.id,
         "object": "response",
@@ -180,36 +191,38 @@ def _frame(response: Response) -> dict[str, Any]:
 
 
 def _encode_choice(choice: Choice, body: dict[str, Any], items: Items) -> None:
-    choice = without_claim(choice, WIRE)
+    """Write the output and the status of an answer."""
+    choice = without_good_end(choice, WIRE)
     message, ledger = choice.message, items.ledger
-    ledger.at = ("choices", 0, "message")
-    ledger.own = made_by(message.opaque, DIALECT)
+    ledger.path = ("choices", 0, "message")
+    ledger.is_native = made_by(message.opaque, DIALECT)
     encode_answer(message, items)
     body["output"] = items.bodies
-    encode_ending(choice, body, ledger)
+    encode_finish(choice, body, ledger)
 
 
-def encode_ending(choice: Choice, body: dict[str, Any], ledger: Ledger) -> None:
-    """Write what an answer says beside its items."""
+def encode_finish(choice: Choice, body: dict[str, Any], ledger: Ledger) -> None:
+    """Write how an answer ended, and report the fields that this wire has no place for."""
     message = choice.message
-    ledger.at = ("choices", 0, "message")
+    ledger.path = ("choices", 0, "message")
     ledger.lose_opaque(message.opaque)
-    for left in ("name", "tool_call_id"):
-        if getattr(message, left) is not None:
-            ledger.lose(left, left, f"{DIALECT} has no place for it in a message")
-    ledger.at = ("choices", 0)
-    _encode_finish(choice, body, ledger)
+    for field in ("name", "tool_call_id"):
+        if getattr(message, field) is not None:
+            ledger.lose(field, field, f"{DIALECT} has no place for it in a message")
+    ledger.path = ("choices", 0)
+    _encode_status(choice, body, ledger)
     lose_stop_sequence(choice, ledger)
     ledger.replay(body, choice.opaque)
     if spelling_of(choice.opaque, ResponsesChoiceSpelling).has_details:
         body.setdefault("incomplete_details", None)
 
 
-def _encode_finish(choice: Choice, body: dict[str, Any], ledger: Ledger) -> None:
+def _encode_status(choice: Choice, body: dict[str, Any], ledger: Ledger) -> None:
+    """Write the status of an answer: the raw one as long as it means the same, and the reason if it is incomplete."""
     raw, reason = choice.raw_finish_reason, choice.finish_reason
     if made_by(choice.opaque, DIALECT):
         incomplete = spelling_of(choice.opaque, ResponsesChoiceSpelling).has_details
-        if reason == _meaning(raw, choice.message, incomplete=incomplete):
+        if reason == _finish_reason_of(raw, choice.message, incomplete=incomplete):
             if incomplete:
                 body["status"], body["incomplete_details"] = "incomplete", {"reason": raw}
             elif raw is not None:
@@ -224,48 +237,63 @@ def _encode_finish(choice: Choice, body: dict[str, Any], ledger: Ledger) -> None
     if reason == "error":
         body.setdefault("error", None)
         body["error"] = body["error"] or {"code": "server_error", "message": raw or "the answer failed"}
-    if reason is not None and reason not in _EXACT and not refused:
+    if reason is not None and reason not in _EXACT_REASONS and not refused:
         lose_reason(reason, ledger)
 
 
-class Grows(Struct, frozen=True):
-    """What grows in a stream: in which item, in events of which names, at which place, and as which field."""
+class TextField(Struct, frozen=True):
+    """A text that grows in a stream, and the events that carry it.
 
-    item: str
-    part: str
-    words: str
-    places: str
+    - `item_type`: the type of its item.
+    - `block_event`: the name of the event that starts its block, as in `response.content_part.added`.
+    - `text_event`: the name of the events with its text, as in `response.output_text.delta`.
+    - `index_key`: the key of the events that has the index of its block.
+    - `field`: the key of the text, in its block and in the event that ends it.
+    """
+
+    item_type: str
+    block_event: str
+    text_event: str
+    index_key: str
     field: str
 
 
-GROWS = {
-    "output_text": Grows("message", "content_part", "output_text", "content_index", "text"),
-    "refusal": Grows("message", "content_part", "refusal", "content_index", "refusal"),
-    "summary": Grows("reasoning", "reasoning_summary_part", "reasoning_summary_text", "summary_index", "text"),
-    "content": Grows("reasoning", "content_part", "reasoning_text", "content_index", "text"),
-    "function_call": Grows("function_call", "output_item", "function_call_arguments", "output_index", "arguments"),
-    "custom_tool_call": Grows("custom_tool_call", "output_item", "custom_tool_call_input", "output_index", "input"),
+TEXT_FIELDS = {
+    "output_text": TextField("message", "content_part", "output_text", "content_index", "text"),
+    "refusal": TextField("message", "content_part", "refusal", "content_index", "refusal"),
+    "summary": TextField("reasoning", "reasoning_summary_part", "reasoning_summary_text", "summary_index", "text"),
+    "content": TextField("reasoning", "content_part", "reasoning_text", "content_index", "text"),
+    "function_call": TextField("function_call", "output_item", "function_call_arguments", "output_index", "arguments"),
+    "custom_tool_call": TextField("custom_tool_call", "output_item", "custom_tool_call_input", "output_index", "input"),
 }
 
 
-class PartSoFar:
-    """A part as it arrives, or a call: its words, in the texts that reasoning may have several of.
+class PartialPart:
+    """A part of a stream as it arrives, or a call.
 
-    `shown` says which words of reasoning are told, `step` which of its texts; `notes` are citations, `call` is the
-    record of a call.
+    - `key`: the key of its events, or None as long as a call has not started.
+    - `part`: the part as it started, or None for a call.
+    - `block`: the body with which it started.
+    - `delta_type`: the type of the events with its text, or None if it has no text.
+    - `texts`: its texts in pieces. Only reasoning may have more than one.
+    - `size`: the length of all texts.
+    - `reasoning_key`: the list of reasoning whose texts are emitted, `summary` or `content`. The other list is not.
+    - `text_index`: the index of the current text in that list.
+    - `annotations`: its annotations.
+    - `call`: the record of a call for the judge.
     """
 
     __slots__ = (
-        "_before",
+        "_earlier_size",
+        "annotations",
         "block",
         "call",
+        "delta_type",
         "key",
-        "notes",
         "part",
-        "shown",
+        "reasoning_key",
         "size",
-        "step",
-        "tells",
+        "text_index",
         "texts",
     )
 
@@ -273,102 +301,108 @@ class PartSoFar:
         self.key: Any = key
         self.part: Any = part
         self.block: dict[str, Any] = block
-        self.tells: Any = CallDelta if part is None else WORDS.get(type(part))
+        self.delta_type: Any = CallDelta if part is None else TEXT_DELTAS.get(type(part))
         self.texts: list[list[str]] = [[]]
         self.size: int = 0
-        self._before = 0
-        self.shown: str | None = None
-        self.step: int | None = None
-        self.notes: list[Any] = []
+        self._earlier_size = 0
+        self.reasoning_key: str | None = None
+        self.text_index: int | None = None
+        self.annotations: list[Any] = []
         self.call: PartialCall | None = None
 
-    def add(self, words: str) -> None:
-        """Add words; raise FrameTooLarge if the text of a call becomes too long."""
-        self.size += len(words)
+    def append(self, text: str) -> None:
+        """Append `text` to the current text. Raise `FrameTooLarge` if that of a call becomes too long."""
+        self.size += len(text)
         if self.call is not None:
-            self.call.add(words)
-        self.pieces.append(words)
+            self.call.add(text)
+        self.pieces.append(text)
 
     @property
     def pieces(self) -> list[str]:
-        """The words of the present text so far."""
+        """The current text in pieces."""
         return self.texts[-1]
 
     @property
     def length(self) -> int:
-        """How long the present text is so far."""
-        return self.size - self._before
+        """The length of the current text."""
+        return self.size - self._earlier_size
 
     @property
     def text(self) -> str:
-        """The present text so far."""
+        """The current text."""
         return "".join(self.pieces)
 
-    def say(self, words: str, left: dict[str, Any]) -> list[Event]:
-        """Add `words` and return their event, with the `left` keys of the delta. A call that has not begun waits."""
-        step = self._mark(left)
-        self.add(words)
-        return [] if self.key is None else [self.tells(self.key, words, opaque=step)]
+    def add_delta(self, text: str, unparsed: dict[str, Any]) -> list[Event]:
+        """Append `text` and return its event, with the `unparsed` keys of the delta.
 
-    def _mark(self, left: dict[str, Any]) -> Opaque | None:
-        """Return the mark of the next words, with the text of reasoning that begins with them."""
-        if self.shown is None or self.texts[-1]:
-            return WIRE.mark(left) if left else None
-        return WIRE.mark(left, ResponsesDeltaSpelling(reasoning_key=self.shown, text_index=len(self.texts) - 1))
+        A call that has not started has no event yet.
+        """
+        mark = self._mark_delta(unparsed)
+        self.append(text)
+        return [] if self.key is None else [self.delta_type(self.key, text, opaque=mark)]
 
-    def catch_up(self, text: Any) -> list[Event]:
-        """Tell the words of a text that were not told on the way."""
+    def _mark_delta(self, unparsed: dict[str, Any]) -> Opaque | None:
+        """Return the mark of the next delta. The first delta of a text of reasoning has the index of that text."""
+        if self.reasoning_key is None or self.texts[-1]:
+            return WIRE.mark(unparsed) if unparsed else None
+        return WIRE.mark(
+            unparsed, ResponsesDeltaSpelling(reasoning_key=self.reasoning_key, text_index=len(self.texts) - 1)
+        )
+
+    def add_missing(self, text: Any) -> list[Event]:
+        """Append the end of the current text that no delta had, and return its event. `text` is the whole text."""
         if type(text) is not str or len(text) <= self.length:
             return []
-        return self.say(text[self.length :], {}) if text.startswith(self.text) else []
+        return self.add_delta(text[self.length :], {}) if text.startswith(self.text) else []
 
-    def go_to(self, shown: str, step: int | None) -> list[Event]:
-        """Go to a text of reasoning: after a blank line, if it is not the first that is told."""
-        if self.shown is None:
-            self.shown, self.step = shown, step
-        elif self.shown == shown and step not in (None, self.step):
-            self.step = step
+    def select_text(self, reasoning_key: str, text_index: int | None) -> list[Event]:
+        """Make a text of reasoning the current one. Return the event of the blank line before it, if there is one."""
+        if self.reasoning_key is None:
+            self.reasoning_key, self.text_index = reasoning_key, text_index
+        elif self.reasoning_key == reasoning_key and text_index not in (None, self.text_index):
+            self.text_index = text_index
             self.texts.append([])
-            self._before = self.size
-            return [ThinkingDelta(self.key, BLANK_LINE, opaque=self._mark({}))]
+            self._earlier_size = self.size
+            return [ThinkingDelta(self.key, BLANK_LINE, opaque=self._mark_delta({}))]
         return []
 
-    def lacks(self, part: Any) -> bool:
-        """Whether the last body of a text says more than was told, and not only at its end."""
-        if type(part) is not type(self.part) or self.tells is None:
+    def misses_text_of(self, part: Any) -> bool:
+        """Return True if the final text of `part` is longer than the emitted one, and does not start with it."""
+        if type(part) is not type(self.part) or self.delta_type is None:
             return False
         return len(part.text) > self.length and not part.text.startswith(self.text)
 
     def end(self, part: Any) -> list[Event]:
-        """End the part as its last body says that it is, if it is of the same kind."""
+        """Return the events that end the part. Its final value is `part`, if that is of the same type."""
         part = part if type(part) is type(self.part) else self.part
-        if self.tells is None:
+        if self.delta_type is None:
             return [PartEnd(self.key, part)]
-        return [*self.catch_up(part.text), PartEnd(self.key, replace(part, text=""))]
+        return [*self.add_missing(part.text), PartEnd(self.key, replace(part, text=""))]
 
     def end_thinking(self, body: dict[str, Any]) -> list[Event]:
-        """End reasoning; of its two kinds of words, those count that were told."""
-        part, events = decode_reasoning(body, self.shown or "summary"), []
+        """Return the events that end reasoning. `body` is its last body, of which the list is read that was emitted."""
+        part, events = decode_reasoning(body, self.reasoning_key or "summary"), []
         spelling = spelling_of(part.opaque, ResponsesThinkingSpelling)
-        key = spelling.reasoning_key
-        for place, text in enumerate(spelling.texts):
-            if place >= len(self.texts) - 1 and self.shown in (None, key):
-                events += self.go_to(key, self.step if place < len(self.texts) else -1 - place)
-                events += self.catch_up(text)
+        reasoning_key = spelling.reasoning_key
+        for index, text in enumerate(spelling.texts):
+            if index >= len(self.texts) - 1 and self.reasoning_key in (None, reasoning_key):
+                events += self.select_text(reasoning_key, self.text_index if index < len(self.texts) else -1 - index)
+                events += self.add_missing(text)
         if part.signature is not None:
             events.append(SignatureDelta(self.key, part.signature))
         return [*events, PartEnd(self.key, replace(part, text=""))]
 
 
-def draft(item: ItemSoFar) -> dict[str, Any]:
-    """Give the body of an item that nothing ended."""
+def draft_body(item: PartialItem) -> dict[str, Any]:
+    """Return the body of an item that no event ended, as far as it arrived."""
     if item.kind == "message":
         blocks = [
-            {**said.block, "annotations": said.notes} if said.notes else said.block for said in item.parts.values()
+            {**partial.block, "annotations": partial.annotations} if partial.annotations else partial.block
+            for partial in item.parts.values()
         ]
         return {"role": "assistant", **item.body, "content": blocks}
-    said = item.parts[0]
-    if said.shown is None:
+    partial = item.parts[0]
+    if partial.reasoning_key is None:
         return item.body
-    texts = [{"type": TEXTS[said.shown], "text": "".join(text)} for text in said.texts]
-    return {**item.body, said.shown: texts}
+    texts = [{"type": TEXT_TYPES[partial.reasoning_key], "text": "".join(text)} for text in partial.texts]
+    return {**item.body, partial.reasoning_key: texts}

@@ -1,10 +1,10 @@
-"""Streams of Responses, written: items that are added, grow and are done.
+"""The encoder of Responses streams: items that are added, grow and are done.
 
 Rules of this file:
-- An item is written by the same functions as in a response: once to begin it, and again to end it, then in
-  full. What was written last is the output of the response that ends the stream.
-- A message stays open until a part comes that does not join it. Words from elsewhere begin with the first of
-  them: an empty text has no item of its own.
+- An item is written by the same functions as in a response: once for its start, and once more, complete, for its end.
+  The bodies that were written last are the output of the response that ends the stream.
+- A message item stays open until a part comes that does not join it. A text that came over another wire starts with
+  its first delta, because an empty text has no item.
 """
 
 from collections.abc import Callable, Iterable
@@ -12,15 +12,15 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from toolwire.dialects.openai_responses.calls import BLANK_LINE, OWN_CALLS, TEXTS, Items, write_call
+from toolwire.dialects.openai_responses.calls import BLANK_LINE, BUILTIN_CALLS, TEXT_TYPES, Items, write_call
 from toolwire.dialects.openai_responses.error import encode_error
-from toolwire.dialects.openai_responses.messages import ASSISTANT, WRITERS
+from toolwire.dialects.openai_responses.messages import ASSISTANT_MESSAGE, PART_WRITERS
 from toolwire.dialects.openai_responses.parts import WIRE, encode_citation
-from toolwire.dialects.openai_responses.response import GROWS, Grows, encode_ending, encode_response
+from toolwire.dialects.openai_responses.response import TEXT_FIELDS, TextField, encode_finish, encode_response
 from toolwire.encoding.errors import TYPE_OF_KIND
 from toolwire.encoding.ledger import spelling_of
 from toolwire.encoding.quirks import PLAIN, Quirks
-from toolwire.streams import SequentialEncoder, StreamEncoder, WordsDelta, encode_json
+from toolwire.streams import AnyTextDelta, SequentialEncoder, StreamEncoder, encode_json
 from toolwire.types import (
     CallDelta,
     CallEnd,
@@ -50,28 +50,43 @@ from toolwire.types.spelling.openai_responses import (
     ResponsesOutputSpelling,
     ResponsesThinkingSpelling,
 )
-from toolwire.wire.arguments import format_arguments, half_text
+from toolwire.wire.arguments import cut_off_text, format_arguments
 from toolwire.wire.framing import write_event
 from toolwire.wire.names import Ids
 
-_STEPS = ("delta", "done")
+_TEXT_STEPS = ("delta", "done")
 _NO_RESPONSE = Response()
-# The events of items. One that fitted no item where it was read would begin another one for the next reader.
-_OF_ITEMS = frozenset(
+# Events of items. A client that received one without its item would start a new item.
+_ITEM_EVENTS = frozenset(
     {"response.output_item.added", "response.output_item.done"}
-    | {f"response.{words}.{step}" for words in ("function_call_arguments", "custom_tool_call_input") for step in _STEPS}
+    | {
+        f"response.{text_event}.{step}"
+        for text_event in ("function_call_arguments", "custom_tool_call_input")
+        for step in _TEXT_STEPS
+    }
 )
-WORDS = frozenset({Text, Refusal, Thinking})
-ENDINGS = frozenset({"completed", "incomplete", "failed", "cancelled"})
-_CODES = {"rate_limit": "rate_limit_exceeded", "invalid_request": "invalid_prompt"}
+_TEXT_PARTS = frozenset({Text, Refusal, Thinking})
+_FINAL_STATUSES = frozenset({"completed", "incomplete", "failed", "cancelled"})
+_ERROR_CODES = {"rate_limit": "rate_limit_exceeded", "invalid_request": "invalid_prompt"}
 
 
 class Encoder(SequentialEncoder):
-    """Writes the events of a stream.
+    """The encoder of one stream.
 
-    The present part: `_before` is what the items were before it began. Its block that grows: `_grows` says
-    how its events are called, `_step` where it is, `_words` what it said; `_texts` are those of reasoning
-    before it. `_message` is the place of an open message.
+    Of the current part:
+    - `_part`: the part as it started, or None for a call.
+    - `_snapshot`: the state of the items before it started, or None if nothing of it was written yet. For a call, its
+      index and its first body.
+    - `_text_field`: its text and the events that carry it, or None if it has no text.
+    - `_block_position`: the keys of its events that identify its text.
+    - `_pieces`: its current text in pieces.
+    - `_earlier_texts`: the texts of reasoning before the current one.
+    - `_citation_count`, `_annotation_count`: how many of its citations arrived, and how many were written.
+
+    Of the response:
+    - `_items`, `_ended_parts`: the items, and the parts that have ended.
+    - `_message_index`: the index of the open message item.
+    - `_item_position`: the keys of events that identify the current item.
     """
 
     wire = WIRE
@@ -79,343 +94,370 @@ class Encoder(SequentialEncoder):
     encode_error: Callable[[Error], ErrorReply] = staticmethod(encode_error)
 
     _response: Response | None = None
-    _message: int | None = None
-    _grows: Grows | None = None
-    _number = -1
-    _id: Any = None
+    _message_index: int | None = None
+    _text_field: TextField | None = None
+    _sequence_number = -1
+    _response_id: Any = None
     _part: Any = None
-    _before: Any = None
-    _notes = _cited = 0
+    _snapshot: Any = None
+    _annotation_count = _citation_count = 0
 
     def __init__(self, quirks: Quirks) -> None:
         super().__init__(quirks)
-        self._ended: list[Any] = []
+        self._ended_parts: list[Any] = []
         self._items = Items(self.ledger, _NO_RESPONSE)
-        self._place: dict[str, Any] = {}
-        self._step: dict[str, Any] = {}
-        self._words: list[str] = []
-        self._texts: list[str] = []
+        self._item_position: dict[str, Any] = {}
+        self._block_position: dict[str, Any] = {}
+        self._pieces: list[str] = []
+        self._earlier_texts: list[str] = []
 
-    def _event(self, kind: str, body: dict[str, Any]) -> bytes:
-        self._number += 1
-        return write_event(encode_json({"type": kind, **body, "sequence_number": self._number}), kind.encode())
+    def _write_event(self, event_type: str, body: dict[str, Any]) -> bytes:
+        """Write an event with the next sequence number."""
+        self._sequence_number += 1
+        return write_event(
+            encode_json({"type": event_type, **body, "sequence_number": self._sequence_number}), event_type.encode()
+        )
 
     def write_message_start(self, event: MessageStart) -> bytes:
-        """Begin the response; what it will hold and how it will end is not known yet."""
+        """Write the start of the response, without its output and its end."""
         self._response = self._items.response = event.response
-        self._mine = self.is_own(event.response)
-        status = self.left_at(event.opaque).get("status", "in_progress")
-        begun = self._begun_with(status)
-        created = self._event("response.created", begun)
-        mine = self.is_own(event)
-        return created if mine else created + self._event("response.in_progress", begun)
+        self._is_native = self.is_native(event.response)
+        status = self.native_fields(event.opaque).get("status", "in_progress")
+        started = self._response_body(status)
+        created = self._write_event("response.created", started)
+        is_native = self.is_native(event)
+        return created if is_native else created + self._write_event("response.in_progress", started)
 
-    def _begun_with(self, status: Any) -> dict[str, Any]:
-        body = {**self._shell(), **({"status": status} if status else {}), "output": []}
-        self._id = body.get("id")
+    def _response_body(self, status: Any) -> dict[str, Any]:
+        """Return the body of an event about the response before its end."""
+        body = {**self._encode_response_shell(), **({"status": status} if status else {}), "output": []}
+        self._response_id = body.get("id")
         return {"response": body}
 
-    def _shell(self) -> dict[str, Any]:
+    def _encode_response_shell(self) -> dict[str, Any]:
+        """Write the response as far as it is known, without its output."""
         response = self._response or _NO_RESPONSE
         usage = response.usage if self._usage is None else self._usage
         body = self.encode_shell(replace(response, usage=usage))
-        return body if self.is_own(response) or self._id is None else {**body, "id": self._id}
+        return body if self.is_native(response) or self._response_id is None else {**body, "id": self._response_id}
 
     def write_message_delta(self, event: MessageDelta) -> bytes:
-        """Keep what is new about the response; it is said at its end, or with its status if it has one."""
+        """Store the changed response for its end. If this wire sent the change, write it with its status."""
         self._response = event.response
-        if not self.is_own(event):
+        if not self.is_native(event):
             return b""
-        status = self.left_at(event.opaque).get("status")
-        kind = f"response.{'queued' if status == 'queued' else 'in_progress'}"
-        return self._event(kind, self._begun_with(status))
+        status = self.native_fields(event.opaque).get("status")
+        event_type = f"response.{'queued' if status == 'queued' else 'in_progress'}"
+        return self._write_event(event_type, self._response_body(status))
 
-    def _announce(self, key: int, part: Any) -> None:
-        self.stand("choices", 0, "message", part=key)
-        self._part, self._before, self._grows = part, None, None
-        self._words, self._texts, self._notes, self._cited = [], [], 0, 0
+    def _reset_part(self, key: int, part: Any) -> None:
+        """Make `part` the current one, of which nothing was written yet."""
+        self.set_path("choices", 0, "message", part=key)
+        self._part, self._snapshot, self._text_field = part, None, None
+        self._pieces, self._earlier_texts, self._annotation_count, self._citation_count = [], [], 0, 0
 
     def write_part_start(self, event: PartStart) -> bytes:
-        """Begin a part that was read here; words from elsewhere begin with the first of them."""
+        """Start a part that this wire sent. A part of another wire starts with its first delta."""
         part: Any = event.part
-        self._announce(event.key, part)
-        return self._begin(part) if self.is_own(part) else b""
+        self._reset_part(event.key, part)
+        return self._add_content_part(part) if self.is_native(part) else b""
 
-    def _write(self, part: Any) -> None:
-        if type(part) in WRITERS:
-            WRITERS[type(part)](part, self._items)
+    def _add_part(self, part: Any) -> None:
+        """Append the items of a part, or report it as a loss."""
+        if type(part) in PART_WRITERS:
+            PART_WRITERS[type(part)](part, self._items)
         else:
-            self.ledger.lose_part(part, ASSISTANT)
+            self.ledger.lose_part(part, ASSISTANT_MESSAGE)
 
-    def _state(self) -> tuple[int, list[Any] | None, int]:
-        """Say what the items are, for `_restore`."""
-        return len(self._items.bodies), self._items.open, len(self._items.open or ())
+    def _take_snapshot(self) -> tuple[int, list[Any] | None, int]:
+        """Return the state of the items, for `_restore`."""
+        return len(self._items.bodies), self._items.open_content, len(self._items.open_content or ())
 
-    def _restore(self, state: tuple[int, list[Any] | None, int]) -> None:
-        count, open_blocks, size = state
+    def _restore(self, snapshot: tuple[int, list[Any] | None, int]) -> None:
+        """Remove what was added to the items since `snapshot` was taken."""
+        count, open_blocks, size = snapshot
         del self._items.bodies[count:]
         del (open_blocks or [])[size:]
-        self._items.open = open_blocks
+        self._items.open_content = open_blocks
 
-    def _begin(self, part: Any) -> bytes:
-        """Write a part as far as it is known, to say what begins with it."""
-        items, losses = self._items, len(self.ledger.losses)
-        self._before = count, before, size = self._state()
-        self._write(part)
-        del self.ledger.losses[losses:]
-        data = self._begin_item(count) if len(items.bodies) > count else b""
-        if items.open and (items.open is not before or len(items.open) > size):
-            self._grows = GROWS.get(items.open[-1]["type"]) if type(part) in WORDS else None
-            data += self._begin_block(items.open[-1], len(items.open) - 1)
+    def _add_content_part(self, part: Any) -> bytes:
+        """Add a part as far as it is known, and write the start of the item and of the block that it adds.
+
+        Losses are not reported yet, because the complete part is added again at its end.
+        """
+        items, loss_count = self._items, len(self.ledger.losses)
+        self._snapshot = count, content, size = self._take_snapshot()
+        self._add_part(part)
+        del self.ledger.losses[loss_count:]
+        data = self._start_item(count) if len(items.bodies) > count else b""
+        if items.open_content and (items.open_content is not content or len(items.open_content) > size):
+            self._text_field = TEXT_FIELDS.get(items.open_content[-1]["type"]) if type(part) in _TEXT_PARTS else None
+            data += self._start_block(items.open_content[-1], len(items.open_content) - 1)
         return data
 
-    def _begin_item(self, place: int) -> bytes:
-        body, closed = self._items.bodies[place], self._close_message()
-        self._message = place if self._items.open is not None else None
-        self._place = {"item_id": body.get("id", "") if type(body) is dict else "", "output_index": place}
-        return closed + self._event("response.output_item.added", {"output_index": place, "item": _begun(body)})
+    def _start_item(self, index: int) -> bytes:
+        """Write the start of an item, after the end of the open message item."""
+        body, closed = self._items.bodies[index], self._close_message()
+        self._message_index = index if self._items.open_content is not None else None
+        self._item_position = {"item_id": body.get("id", "") if type(body) is dict else "", "output_index": index}
+        return closed + self._write_event(
+            "response.output_item.added", {"output_index": index, "item": _initial_item(body)}
+        )
 
     def _close_message(self) -> bytes:
-        place, self._message = self._message, None
-        return b"" if place is None else self._end_item(place)
+        """Write the end of the open message item, if there is one."""
+        index, self._message_index = self._message_index, None
+        return b"" if index is None else self._end_item(index)
 
-    def _end_item(self, place: int) -> bytes:
-        done = {"output_index": place, "item": self._items.bodies[place]}
-        return self._event("response.output_item.done", done)
+    def _end_item(self, index: int) -> bytes:
+        """Write the end of an item, with its final body."""
+        fields = {"output_index": index, "item": self._items.bodies[index]}
+        return self._write_event("response.output_item.done", fields)
 
-    def _begin_block(self, block: Any, place: int) -> bytes:
-        grows = self._grows or GROWS["output_text"]
-        self._step, self._words = {**self._place, grows.places: place}, []
-        if self._grows is not None:
-            emptied: dict[str, Any] = {key: [] for key in ("annotations", "logprobs") if key in block}
-            block = {**block, grows.field: "", **emptied}
-        return self._event(f"response.{grows.part}.added", {**self._step, "part": block})
+    def _start_block(self, block: Any, index: int) -> bytes:
+        """Write the start of a block, whose text is still empty."""
+        text_field = self._text_field or TEXT_FIELDS["output_text"]
+        self._block_position, self._pieces = {**self._item_position, text_field.index_key: index}, []
+        if self._text_field is not None:
+            empty_lists: dict[str, Any] = {key: [] for key in ("annotations", "logprobs") if key in block}
+            block = {**block, text_field.field: "", **empty_lists}
+        return self._write_event(f"response.{text_field.block_event}.added", {**self._block_position, "part": block})
 
     def _end_block(self, block: Any) -> bytes:
-        grows, data = self._grows, b""
-        if grows is not None:
-            text = {grows.field: "".join(self._words), **_logprobs(grows, block.get("logprobs"))}
-            data = self._event(f"response.{grows.words}.done", {**self._step, **text})
-        part = "content_part" if grows is None else grows.part
-        return data + self._event(f"response.{part}.done", {**self._step, "part": block})
+        """Write the end of a block, after the end of its text."""
+        text_field, data = self._text_field, b""
+        if text_field is not None:
+            fields = {text_field.field: "".join(self._pieces), **_logprobs_of(text_field, block.get("logprobs"))}
+            data = self._write_event(f"response.{text_field.text_event}.done", {**self._block_position, **fields})
+        event = "content_part" if text_field is None else text_field.block_event
+        return data + self._write_event(f"response.{event}.done", {**self._block_position, "part": block})
 
-    def _say(self, words: str, left: dict[str, Any]) -> bytes:
-        """Write the event of a block's next words, with `left`, the fields of this wire beside them."""
-        grows = self._grows
-        self._words.append(words)
-        if grows is None or not (words or left):
+    def _write_delta(self, text: str, unparsed: dict[str, Any]) -> bytes:
+        """Append `text` to the current text, and write its event with the `unparsed` keys of the delta."""
+        text_field = self._text_field
+        self._pieces.append(text)
+        if text_field is None or not (text or unparsed):
             return b""
-        body = {**self._step, **_logprobs(grows, None), **left, "delta": words}
-        return self._event(f"response.{grows.words}.delta", body)
+        body = {**self._block_position, **_logprobs_of(text_field, None), **unparsed, "delta": text}
+        return self._write_event(f"response.{text_field.text_event}.delta", body)
 
-    def write_words(self, event: WordsDelta) -> bytes:
-        """Write words."""
-        data, words = b"", event.text
-        if self._before is None and words and type(self._part) in WORDS:
-            data = self._begin(replace(self._part, text=words))
+    def write_text_delta(self, event: AnyTextDelta) -> bytes:
+        """Write a delta of a text, a refusal or reasoning."""
+        data, text = b"", event.text
+        if self._snapshot is None and text and type(self._part) in _TEXT_PARTS:
+            data = self._add_content_part(replace(self._part, text=text))
         if type(event) is not ThinkingDelta:
-            return data + self._say(words, self.left_at(event.opaque))
+            return data + self._write_delta(text, self.native_fields(event.opaque))
         return data + self._write_thinking(event)
 
     def _write_thinking(self, event: ThinkingDelta) -> bytes:
-        """Write words of reasoning, in the text that they belong to."""
-        data, words = b"", event.text
-        if self._before is None or self._thinking_is_whole():
-            self._words.append(words)
+        """Write a delta of reasoning, after the start of the text that it belongs to."""
+        data, text = b"", event.text
+        if self._snapshot is None or self._has_whole_thinking():
+            self._pieces.append(text)
             return b""
         spelling = spelling_of(event.opaque, ResponsesDeltaSpelling)
-        for _ in range(len(self._texts) + (self._grows is not None), spelling.text_index + 1):
-            data += self._begin_text(spelling.reasoning_key)
-        words = words.removeprefix(BLANK_LINE) if spelling.text_index else words
-        return data + self._say(words, self.left_at(event.opaque))
+        for _ in range(len(self._earlier_texts) + (self._text_field is not None), spelling.text_index + 1):
+            data += self._start_text(spelling.reasoning_key)
+        text = text.removeprefix(BLANK_LINE) if spelling.text_index else text
+        return data + self._write_delta(text, self.native_fields(event.opaque))
 
-    def _thinking_is_whole(self) -> bool:
-        """Return True if the open part is reasoning that was read from a response, with all of its texts."""
+    def _has_whole_thinking(self) -> bool:
+        """Return True if the current part is reasoning that was read from a response, with all of its texts."""
         return bool(spelling_of(getattr(self._part, "opaque", None), ResponsesThinkingSpelling).texts)
 
-    def _begin_text(self, key: str) -> bytes:
-        """Begin a text of reasoning, after the end of the one before."""
-        ended, place = b"", 0
-        if self._grows is not None:
-            self._texts.append("".join(self._words))
-            ended, place = self._end_block({"type": TEXTS[key], "text": self._texts[-1]}), len(self._texts)
-        self._grows = GROWS[key]
-        return ended + self._begin_block({"type": TEXTS[key], "text": ""}, place)
+    def _start_text(self, key: str) -> bytes:
+        """Write the start of a text of reasoning, after the end of the one before."""
+        ended, index = b"", 0
+        if self._text_field is not None:
+            self._earlier_texts.append("".join(self._pieces))
+            ended = self._end_block({"type": TEXT_TYPES[key], "text": self._earlier_texts[-1]})
+            index = len(self._earlier_texts)
+        self._text_field = TEXT_FIELDS[key]
+        return ended + self._start_block({"type": TEXT_TYPES[key], "text": ""}, index)
 
     def write_citation(self, event: CitationDelta) -> bytes:
         """Write an annotation."""
-        data = self._begin(self._part) if self._before is None and type(self._part) is Text else b""
-        self._cited += 1
-        note = encode_citation(event.citation, self.ledger)
-        if note is None or self._grows is None:
+        data = self._add_content_part(self._part) if self._snapshot is None and type(self._part) is Text else b""
+        self._citation_count += 1
+        annotation = encode_citation(event.citation, self.ledger)
+        if annotation is None or self._text_field is None:
             return data
-        self._notes += 1
-        body = {**self._step, "annotation_index": self._notes - 1, "annotation": note}
-        return data + self._event("response.output_text.annotation.added", body)
+        self._annotation_count += 1
+        body = {**self._block_position, "annotation_index": self._annotation_count - 1, "annotation": annotation}
+        return data + self._write_event("response.output_text.annotation.added", body)
 
     def write_opaque(self, event: OpaqueDelta) -> bytes:
-        """Say again what this wire said; elsewhere it is lost, if nothing repeats it."""
-        self.lose_step(event)
-        body = self.left_at(event.opaque)
-        kind = body.get("type")
-        if type(kind) is not str or kind in _OF_ITEMS:
+        """Write an event again that this wire sent. Report one of another wire as a loss, unless it is repeated."""
+        self.lose_opaque_event(event)
+        body = self.native_fields(event.opaque)
+        event_type = body.get("type")
+        if type(event_type) is not str or event_type in _ITEM_EVENTS:
             if body and not spelling_of(event.opaque, ResponsesDeltaSpelling).is_in_delta:
-                self.stand()
-                self.ledger.lose("opaque", "opaque", "it is no event, or speaks of an item that is not there")
+                self.set_path()
+                self.ledger.lose("opaque", "opaque", "it is no event, or it is about an item that is not in the stream")
             return b""
         if event.key is not None and "output_index" in body:
-            body = {**body, "output_index": self._place.get("output_index", 0)}
-        return self._event(body["type"], body)
+            body = {**body, "output_index": self._item_position.get("output_index", 0)}
+        return self._write_event(body["type"], body)
 
     def write_part_end(self, event: PartEnd) -> bytes:
-        """End a part: write it whole in the place of what it was so far."""
+        """Write the end of a part. The complete part replaces the one with which it started."""
         part: Any = event.part
-        if type(part) in WORDS:
-            part = replace(part, text=part.text + BLANK_LINE.join([*self._texts, "".join(self._words)]))
-        if self._before is None:
-            state = self._state()
-            self._write(part)
+        if type(part) in _TEXT_PARTS:
+            part = replace(part, text=part.text + BLANK_LINE.join([*self._earlier_texts, "".join(self._pieces)]))
+        if self._snapshot is None:
+            snapshot = self._take_snapshot()
+            self._add_part(part)
             if type(part) in (Text, Refusal):
-                self._restore(state)
+                self._restore(snapshot)
             return b""
-        place = self._before[0]
-        self._restore(self._before)
-        self._write(part)
-        opaques = [getattr(one, "opaque", None) for one in (self._part, part)]
+        index = self._snapshot[0]
+        self._restore(self._snapshot)
+        self._add_part(part)
+        opaques = [getattr(each, "opaque", None) for each in (self._part, part)]
         has_items = all(spelling_of(opaque, ResponsesOutputSpelling).item is not None for opaque in opaques)
-        if type(part) is Text and len(self._items.bodies) > place and not has_items:
-            begun = self._place if self._place.get("output_index") == place else {}
-            if begun.get("item_id"):  # an item ends under the id that it began with
-                self._items.bodies[place]["id"] = begun["item_id"]
-        data = self._end_part(part, place)
-        self._ended.append(part)
+        if type(part) is Text and len(self._items.bodies) > index and not has_items:
+            position = self._item_position if self._item_position.get("output_index") == index else {}
+            if position.get("item_id"):  # an item ends with the id with which it started
+                self._items.bodies[index]["id"] = position["item_id"]
+        data = self._end_part(part, index)
+        self._ended_parts.append(part)
         return data
 
-    def _end_part(self, part: Any, place: int) -> bytes:
+    def _end_part(self, part: Any, index: int) -> bytes:
+        """Write the rest of the text and the citations of a part, and the ends of its block and its item."""
         if type(part) is Thinking:
-            return self._end_texts(part, self._items.bodies[place]) + self._end_item(place)
-        if not self._items.open:
-            return self._end_item(place) if len(self._items.bodies) > place else b""
-        untold = (getattr(part, "citations", None) or ())[self._cited :]
-        notes = [self.write_citation(CitationDelta(0, citation)) for citation in untold]
-        return b"".join(notes) + self._end_block(self._items.open[-1])
+            return self._end_texts(part, self._items.bodies[index]) + self._end_item(index)
+        if not self._items.open_content:
+            return self._end_item(index) if len(self._items.bodies) > index else b""
+        unwritten = (getattr(part, "citations", None) or ())[self._citation_count :]
+        annotations = [self.write_citation(CitationDelta(0, citation)) for citation in unwritten]
+        return b"".join(annotations) + self._end_block(self._items.open_content[-1])
 
     def _end_texts(self, part: Thinking, body: dict[str, Any]) -> bytes:
-        """End the texts of reasoning, and say those that nobody said."""
-        data, known = b"", spelling_of(part.opaque, ResponsesThinkingSpelling).reasoning_key
-        key = next((key for key in TEXTS if self._grows is GROWS[key]), known)
+        """Write the ends of the texts of reasoning, and the texts that no delta had."""
+        data, usual_key = b"", spelling_of(part.opaque, ResponsesThinkingSpelling).reasoning_key
+        key = next((key for key in TEXT_TYPES if self._text_field is TEXT_FIELDS[key]), usual_key)
         blocks = body[key] if type(body.get(key)) is list else []
-        for place, block in enumerate(blocks):
-            begun = len(self._texts) + (self._grows is not None)
-            text = block.get("text") if type(block) is dict and place >= begun - 1 else None
+        for index, block in enumerate(blocks):
+            text_count = len(self._earlier_texts) + (self._text_field is not None)
+            text = block.get("text") if type(block) is dict and index >= text_count - 1 else None
             if type(text) is str:
-                data += self._begin_text(key) if place >= begun else b""
-                told = "".join(self._words)
-                data += self._say(text[len(told) :], {}) if text.startswith(told) else b""
-        if self._grows is not None:
-            data += self._end_block({"type": TEXTS[key], "text": "".join(self._words)})
+                data += self._start_text(key) if index >= text_count else b""
+                written = "".join(self._pieces)
+                data += self._write_delta(text[len(written) :], {}) if text.startswith(written) else b""
+        if self._text_field is not None:
+            data += self._end_block({"type": TEXT_TYPES[key], "text": "".join(self._pieces)})
         return data
 
     def write_call_start(self, event: CallStart) -> bytes:
-        """Begin a call; one of a tool of this wire's own is said at its end, as an object."""
-        self._announce(event.key, None)
+        """Write the start of a call. A call of a tool that OpenAI defines is written at its end, with an object."""
+        self._reset_part(event.key, None)
         if spelling_of(event.opaque, ResponsesCallSpelling).builtin is not None:
             return b""
         fields: Any = {"raw": "", "custom": event.custom, "opaque": event.opaque}
-        return self._begin_call(ToolCall(event.id, event.name, {}, event.index, **fields))
+        return self._start_call(ToolCall(event.id, event.name, {}, event.index, **fields))
 
-    def _begin_call(self, call: ToolCall) -> bytes:
-        place = len(self._items.bodies)
+    def _start_call(self, call: ToolCall) -> bytes:
+        """Add a call without its text, and write the start of its item."""
+        index = len(self._items.bodies)
         write_call(call, self._items)
-        self._before = place, self._items.bodies[place]
-        data = self._begin_item(place)
-        self._grows, self._step = GROWS.get(self._items.bodies[place]["type"]), self._place
+        self._snapshot = index, self._items.bodies[index]
+        data = self._start_item(index)
+        self._text_field, self._block_position = TEXT_FIELDS.get(self._items.bodies[index]["type"]), self._item_position
         return data
 
     def write_call_delta(self, event: CallDelta) -> bytes:
-        """Write a fragment of a call's text."""
-        return self._say(event.fragment, self.left_at(event.opaque))
+        """Write a fragment of the text of a call."""
+        return self._write_delta(event.fragment, self.native_fields(event.opaque))
 
     def write_call_end(self, event: CallEnd) -> bytes:
-        """End a call: write it whole, under the id that it began with."""
-        before = b"" if self._before else self._begin_call(event.call)
-        (place, begun), ids, grows = self._before, self.ledger.ids, self._grows
-        self._ended.append(event.call)
-        if grows is None:
-            return before + self._end_item(place)
-        del self._items.bodies[place:]
+        """Write the end of a call. The complete call has the id with which it started."""
+        start = b"" if self._snapshot else self._start_call(event.call)
+        (index, first_body), ids, text_field = self._snapshot, self.ledger.ids, self._text_field
+        self._ended_parts.append(event.call)
+        if text_field is None:
+            return start + self._end_item(index)
+        del self._items.bodies[index:]
         self.ledger.ids = Ids(None)
         write_call(event.call, self._items)
         self.ledger.ids = ids
-        body = self._items.bodies[place]
-        body |= {key: begun[key] for key in ("call_id",) if key in body and key in begun}
-        if grows is GROWS["function_call"] and type(body.get(grows.field)) is str:
-            marked = not event.call.complete and not self.is_own(event.call)
-            body[grows.field] = half_text(body[grows.field], marked=marked)
-        value, told = body.get(grows.field, {} if event.call.runs else ""), "".join(self._words)
+        body = self._items.bodies[index]
+        body |= {key: first_body[key] for key in ("call_id",) if key in body and key in first_body}
+        if text_field is TEXT_FIELDS["function_call"] and type(body.get(text_field.field)) is str:
+            is_marked = not event.call.complete and not self.is_native(event.call)
+            body[text_field.field] = cut_off_text(body[text_field.field], marked=is_marked)
+        value, written = body.get(text_field.field, {} if event.call.runs else ""), "".join(self._pieces)
         text = value if type(value) is str else format_arguments(value or {})
-        data = before + (self._say(text[len(told) :], {}) if text.startswith(told) else b"")
-        data += self._event(f"response.{grows.words}.done", {**self._step, grows.field: text})
-        return data + self._end_item(place)
+        data = start + (self._write_delta(text[len(written) :], {}) if text.startswith(written) else b"")
+        data += self._write_event(
+            f"response.{text_field.text_event}.done", {**self._block_position, text_field.field: text}
+        )
+        return data + self._end_item(index)
 
-    def _whole(self) -> dict[str, Any]:
-        """Give the response as it is at its end."""
-        self.stand()
-        body = {**self._shell(), "output": self._items.bodies}
+    def _final_response(self) -> dict[str, Any]:
+        """Return the response with its output and its status."""
+        self.set_path()
+        body = {**self._encode_response_shell(), "output": self._items.bodies}
         choice = self._choice or Choice(Message("assistant", []))
-        choice = replace(choice, message=replace(choice.message, content=self._ended))
-        encode_ending(choice, body, self.ledger)
+        choice = replace(choice, message=replace(choice.message, content=self._ended_parts))
+        encode_finish(choice, body, self.ledger)
         return body
 
     def write_error(self, event: ErrorEnd) -> bytes:
-        """Say an error: of the response if it has begun, else alone. Nothing follows it."""
+        """Write an error, which ends the stream: as the failure of the response, or alone if that has not started."""
         self.ended = self.failed = True
-        error, reply = event.error, self.reply_to(event.error)
-        if self.is_own(error) and reply.body.get("type") == "error":
-            return self._event("error", reply.body)
+        error, reply = event.error, self.encode_reply(event.error)
+        if self.is_native(error) and reply.body.get("type") == "error":
+            return self._write_event("error", reply.body)
         details: Any = reply.body.get("error")
         details = details if type(details) is dict else {"code": error.code, "message": error.message}
         if self._response is None:
-            return self._event("error", {key: details.get(key) for key in ("code", "message", "param")})
-        code = details.get("code") or _CODES.get(error.kind) or TYPE_OF_KIND.get(error.kind, "server_error")
+            return self._write_event("error", {key: details.get(key) for key in ("code", "message", "param")})
+        code = details.get("code") or _ERROR_CODES.get(error.kind) or TYPE_OF_KIND.get(error.kind, "server_error")
         closed = self._close_message()
-        failed = {**self._whole(), "status": "failed", "error": {**details, "code": code}}
-        return closed + self._event("response.failed", {"response": failed})
+        failed = {**self._final_response(), "status": "failed", "error": {**details, "code": code}}
+        return closed + self._write_event("response.failed", {"response": failed})
 
     def write_ending(self, *, complete: bool) -> bytes:
-        """End the response, with all that it holds."""
+        """Write the end of the open message item and, if the stream is complete, of the response."""
         closed = self._close_message()
         if not complete:
             return closed
-        body = self._whole()
+        body = self._final_response()
         status = body.get("status")
-        ending = f"response.{status if type(status) is str and status in ENDINGS else 'completed'}"
-        return closed + self._event(ending, {"response": body})
+        ending = f"response.{status if type(status) is str and status in _FINAL_STATUSES else 'completed'}"
+        return closed + self._write_event(ending, {"response": body})
 
 
-def _begun(body: Any) -> Any:
-    """Give an item as it is before anything is said in it."""
-    kind = body.get("type", "message") if type(body) is dict else None
-    if type(kind) is not str or kind not in _EMPTY:
+def _initial_item(body: Any) -> Any:
+    """Return an item as it is at its start, without content."""
+    item_type = body.get("type", "message") if type(body) is dict else None
+    if type(item_type) is not str or item_type not in _INITIAL_FIELDS:
         return body
-    emptied = {key: empty for key, empty in _EMPTY[kind].items() if key in body}
+    initial_fields = {key: empty for key, empty in _INITIAL_FIELDS[item_type].items() if key in body}
     status = {"status": "in_progress"} if "status" in body else {}
-    return {**body, **emptied, **status}
+    return {**body, **initial_fields, **status}
 
 
-_EMPTY: dict[str, dict[str, Any]] = {
+_INITIAL_FIELDS: dict[str, dict[str, Any]] = {
     "message": {"content": []},
     "reasoning": {"summary": [], "content": []},
     "function_call": {"arguments": ""},
     "custom_tool_call": {"input": ""},
-    **{kind: {} for kind in OWN_CALLS},
+    **{item_type: {} for item_type in BUILTIN_CALLS},
 }
 
 
-def _logprobs(grows: Grows, known: Any) -> dict[str, Any]:
-    return {"logprobs": known or []} if grows.words == "output_text" else {}
+def _logprobs_of(text_field: TextField, logprobs: Any) -> dict[str, Any]:
+    """Return the key `logprobs`, which OpenAI sends with every text of the answer."""
+    return {"logprobs": logprobs or []} if text_field.text_event == "output_text" else {}
 
 
 def encode_stream(quirks: Quirks = PLAIN, names: Iterable[str] = (), **settings: Any) -> StreamEncoder:
-    """Return an encoder for a server with these quirks; tools that are called `names` keep their names."""
+    """Return an encoder for one stream, which writes as a server with these `quirks`.
+
+    The tool names in `names` are written unchanged. `settings` replace single quirks.
+    """
     return Encoder.open(quirks, names, **settings)

@@ -1,13 +1,13 @@
 """Tool declarations, the choice among them, and the items of tools that the server runs itself.
 
 Rules of this file:
-- A function without `strict` is tried strictly by the server, so a tool from elsewhere says which it is.
-- What Chat Completions nests is flat here: the name of a choice, the grammar of a custom tool.
+- The server applies strict mode to a function without `strict`. A function of another wire is always written with it.
+- Keys that Chat Completions nests are flat here: the name in a choice, the grammar of a custom tool.
 - The type of an item names the server tool that it calls: `web_search_call` calls `web_search`. If the item has a name
   (`mcp_call`), that is the name of the tool. The other keys of an item are replayed.
 - A tool that OpenAI defines and the client runs (`BUILTIN_CLIENT_TOOLS`) has no name. Its type becomes its name, and it
-  gets parameters for wires that do not know it.
-- A tool in a namespace gets a flat name of both, such as "crm__look", because other wires have no namespaces.
+  gets parameters for the other wires.
+- A tool in a namespace gets a flat name, such as "crm__look", because other wires have no namespaces.
 - An item of the input may declare tools too. They become tools of the request like all others. The spelling of the
   request has the layout of the declarations.
 """
@@ -26,10 +26,10 @@ from toolwire.encoding.tools import (
     as_function,
     begin_tool,
     encode_tools,
-    keep_tool,
     lose_format,
     lose_metadata,
     read_allowed,
+    unparsed_tool,
     write_choice,
 )
 from toolwire.types import Opaque, Part, Request, ServerTool, ServerToolCall, ServerToolResult, Tool, ToolChoice
@@ -52,11 +52,13 @@ _CLIENT_TOOLS = frozenset({"function", "custom"})
 class _BuiltinTool(Struct, frozen=True):
     """A tool without a name that OpenAI defines and the client runs.
 
-    `held` is the key of the arguments in its calls, `output` the type of its results. `constants` are in both.
+    - `arguments_key`: the key of the arguments in its calls.
+    - `result_type`: the type of its results.
+    - `constants`: the keys that its calls and its results always have.
     """
 
-    held: str
-    output: str
+    arguments_key: str
+    result_type: str
     description: str
     parameters: dict[str, Any]
     constants: dict[str, Any] = {}
@@ -103,8 +105,8 @@ BUILTIN_CLIENT_TOOLS: Mapping[str, _BuiltinTool] = {
 }
 
 
-def is_clients(builtin: str, body: Mapping[str, Any]) -> bool:
-    """Return True if the client runs a tool of OpenAI, and not the server.
+def is_run_by_client(builtin: str, body: Mapping[str, Any]) -> bool:
+    """Return True if the client runs the tool `builtin` of OpenAI, and the server does not.
 
     The client runs a search with `"execution": "client"`, and a shell without a container.
     """
@@ -115,8 +117,11 @@ def is_clients(builtin: str, body: Mapping[str, Any]) -> bool:
     return builtin in BUILTIN_CLIENT_TOOLS and is_local
 
 
-def called_name(namespace: str | None, name: str) -> str:
-    """Return the flat name of a called tool. The namespace of a deferred function has the name of the function."""
+def flat_name_of(namespace: str | None, name: str) -> str:
+    """Return the flat name of the tool that a call names.
+
+    The namespace of a function whose loading is deferred has the name of the function.
+    """
     return name if namespace is None or namespace == name else _join_name(namespace, name)
 
 
@@ -124,18 +129,18 @@ def _join_name(namespace: str, name: str) -> str:
     return f"{namespace}__{name}"
 
 
-_ACTIONS = ("action", "operation", "arguments", "input")
-_INPUTS = {"code_interpreter_call": "code", "file_search_call": "queries", "program": "code"}
-_OUTCOMES = {"program_output": "result", "tool_search_output": "tools"}
+_ARGUMENT_KEYS = ("action", "operation", "arguments", "input")
+_INPUT_KEYS = {"code_interpreter_call": "code", "file_search_call": "queries", "program": "code"}
+_RESULT_KEYS = {"program_output": "result", "tool_search_output": "tools"}
 
 
 def decode_tool(body: Any) -> Tool | ServerTool:
-    """Read one declaration. The server runs a tool that is neither a function, a custom tool nor one of the table."""
+    """Read one declaration. The server runs a tool that is no function, no custom tool and not in the table."""
     tool_type = body.get("type") if type(body) is dict else None
-    if type(tool_type) is str and is_clients(tool_type, body):
+    if type(tool_type) is str and is_run_by_client(tool_type, body):
         return _decode_builtin_tool(body, tool_type)
     if type(tool_type) is not str or tool_type not in _CLIENT_TOOLS or type(body.get("name")) is not str:
-        return keep_tool(body, DIALECT)
+        return unparsed_tool(body, DIALECT)
     unparsed = body.copy()
     del unparsed["type"]
     name, is_escaped = WIRE.restore_name(unparsed.pop("name"))
@@ -155,9 +160,9 @@ def decode_tool(body: Any) -> Tool | ServerTool:
 
 def _decode_builtin_tool(body: dict[str, Any], builtin: str) -> Tool:
     """Read a tool of OpenAI. The table has the description and the parameters that it does not declare."""
-    known, unparsed = BUILTIN_CLIENT_TOOLS[builtin], body.copy()
+    builtin_tool, unparsed = BUILTIN_CLIENT_TOOLS[builtin], body.copy()
     del unparsed["type"]
-    constants = take_place(unparsed)
+    constants = take_client_keys(unparsed)
     description, parameters = take(unparsed, "description", str), take(unparsed, "parameters", dict)
     spelling = ResponsesToolSpelling(
         constants=constants,
@@ -165,35 +170,35 @@ def _decode_builtin_tool(body: dict[str, Any], builtin: str) -> Tool:
         has_no_description=description is None,
         has_no_parameters=parameters is None,
     )
-    description = known.description if description is None else description
-    parameters = known.parameters if parameters is None else parameters
+    description = builtin_tool.description if description is None else description
+    parameters = builtin_tool.parameters if parameters is None else parameters
     return Tool(builtin, description, parameters, opaque=WIRE.mark(unparsed, spelling))
 
 
-def take_place(unparsed: dict[str, Any]) -> dict[str, Any]:
-    """Take the keys out of `unparsed` that say that the client runs a tool, if they say nothing else."""
-    place = {"execution": unparsed.pop("execution")} if unparsed.get("execution") == "client" else {}
+def take_client_keys(unparsed: dict[str, Any]) -> dict[str, Any]:
+    """Take the keys out of `unparsed` that mark a tool as run by the client, if they have no other content."""
+    keys = {"execution": unparsed.pop("execution")} if unparsed.get("execution") == "client" else {}
     if unparsed.get("environment") == {"type": "local"}:
-        place["environment"] = unparsed.pop("environment")
-    return place
+        keys["environment"] = unparsed.pop("environment")
+    return keys
 
 
 def _encode_builtin_tool(tool: Tool, builtin: str, spelling: ResponsesToolSpelling, ledger: Ledger) -> dict[str, Any]:
     """Write a tool of OpenAI as it was declared. Report a changed description or schema as a loss."""
-    known, body = BUILTIN_CLIENT_TOOLS[builtin], {"type": builtin}
+    builtin_tool, body = BUILTIN_CLIENT_TOOLS[builtin], {"type": builtin}
     for field, is_absent in (
         ("description", spelling.has_no_description),
         ("parameters", spelling.has_no_parameters),
     ):
         value = getattr(tool, field)
-        if is_absent and value == getattr(known, field):
+        if is_absent and value == getattr(builtin_tool, field):
             continue
         if builtin == "tool_search" and value is not None:
             body[field] = value
         else:
-            ledger.lose(field, "own_tool", f"{DIALECT} has its own for {builtin}")
+            ledger.lose(field, "own_tool", f"{DIALECT} defines it for {builtin}")
     if tool.name != builtin:
-        ledger.lose("name", "own_tool", f"{DIALECT} knows it as {builtin}")
+        ledger.lose("name", "own_tool", f"{DIALECT} has no other name for {builtin}")
     ledger.lose_fields(tool, "own_tool", "strict", "custom", "format")
     lose_metadata(tool, ledger)
     lose_cache(tool, ledger)
@@ -201,7 +206,7 @@ def _encode_builtin_tool(tool: Tool, builtin: str, spelling: ResponsesToolSpelli
 
 
 class ToolLayoutReader(Struct, eq=False):
-    """Reads the declarations of a request into one list of tools, each with a flat name of its own.
+    """Reads the declarations of a request into one list of tools, each with a unique flat name.
 
     - `declarations`: the `tools` of the request.
     - `tools`: the tools that were read.
@@ -231,13 +236,13 @@ class ToolLayoutReader(Struct, eq=False):
             self.tools = [decode_tool(body) for body in bodies]
 
     def _start_layout(self) -> None:
-        """Read the `tools` of the request again, with their layout."""
+        """Read the `tools` of the request again, this time with their layout."""
         if self.layout is None:
             self.tools, self.layout = [], []
             self.layout = self.read(self.declarations)
 
     def read_item(self, item: dict[str, Any], before_message: int) -> bool:
-        """Read the tools of an item of the input. Return False if it has none."""
+        """Read the tools that an item of the input declares. Return False if it has no list of tools."""
         unparsed = item.copy()
         bodies = take(unparsed, "tools", list)
         if bodies is not None:
@@ -246,10 +251,10 @@ class ToolLayoutReader(Struct, eq=False):
 
     def read_result(self, bodies: list[Any]) -> tuple[list[ToolPlace], list[Any]]:
         """Read the tools that a search found. Return their layout, and those that contradict an earlier declaration."""
-        before, self.contradictions = self.contradictions, []
+        earlier, self.contradictions = self.contradictions, []
         layout = self.read(bodies)
-        found, self.contradictions = self.contradictions, before
-        return layout, found
+        contradictions, self.contradictions = self.contradictions, earlier
+        return layout, contradictions
 
     def read(self, bodies: list[Any]) -> list[ToolPlace]:
         """Read declarations that are in one list, and return their layout."""
@@ -257,10 +262,11 @@ class ToolLayoutReader(Struct, eq=False):
         return [self._read(body, None) for body in bodies]
 
     def _read(self, body: Any, namespace: str | None) -> ToolPlace:
+        """Read one declaration, or a namespace of several."""
         if namespace is None and _is_namespace(body) and (inner := body["tools"]):
             unparsed = {key: value for key, value in body.items() if key not in ("type", "name", "tools")}
             self._namespace_keys = unparsed
-            return NamespaceLayout(body["name"], unparsed, [self._read(one, body["name"]) for one in inner])
+            return NamespaceLayout(body["name"], unparsed, [self._read(entry, body["name"]) for entry in inner])
         tool = decode_tool(body)
         if type(tool) is Tool:
             return self._add(tool, namespace, body)
@@ -278,7 +284,7 @@ class ToolLayoutReader(Struct, eq=False):
         while flat_name in self._counts:
             self._counts[joined] += 1
             flat_name = f"{joined}_{self._counts[joined]}"
-        if flat_name != called_name(namespace, name):
+        if flat_name != flat_name_of(namespace, name):
             self.renamed[namespace or "", name] = flat_name
         self._counts[flat_name] = 1
         self._declared[namespace, name] = flat_name, body
@@ -302,6 +308,7 @@ class ToolLayoutWriter:
         encode_tools(tools, ledger, self._encode)
 
     def _encode(self, tool: Tool, ledger: Ledger) -> None:
+        """Encode one tool, and store its declaration by the flat name."""
         body, name = encode_tool(tool, ledger), spelling_of(tool.opaque, ResponsesToolSpelling).qualified_name
         namespace = None if name is None else name.namespace
         if tool.name in self._named:
@@ -312,13 +319,13 @@ class ToolLayoutWriter:
     def write(self, layout: list[ToolPlace], namespace: str | None = None) -> list[Any]:
         """Write the declarations of `layout`, except for those of tools that the request no longer has."""
         bodies: list[Any] = []
-        for place in layout:
-            match place:
+        for entry in layout:
+            match entry:
                 case str():
-                    where, body = self._named.get(place, (None, None))
-                    if body is not None and where == namespace:
+                    tool_namespace, body = self._named.get(entry, (None, None))
+                    if body is not None and tool_namespace == namespace:
                         bodies.append(body)
-                        self._used.add(place)
+                        self._used.add(entry)
                 case NamespaceLayout(name, unparsed, tools):
                     if inner := self.write(tools, name):
                         bodies.append({"type": "namespace", "name": name, **unparsed, "tools": inner})
@@ -332,31 +339,33 @@ class ToolLayoutWriter:
 
     def write_rest(self) -> list[Any]:
         """Write the declarations that no layout has."""
-        named = [_wrap(*self._named[name]) for name in self._named if name not in self._used]
-        return named + self._repeated + [body for key, body in self._server_tools.items() if key not in self._used]
+        client_tools = [_put_in_namespace(*self._named[name]) for name in self._named if name not in self._used]
+        return (
+            client_tools + self._repeated + [body for key, body in self._server_tools.items() if key not in self._used]
+        )
 
 
 def flat_names(layout: list[ToolPlace]) -> Iterator[str]:
     """Yield the flat names of the client's tools in a layout."""
-    for place in layout:
-        match place:
+    for entry in layout:
+        match entry:
             case str():
-                yield place
+                yield entry
             case RepeatedTool():
-                yield place.flat_name
+                yield entry.flat_name
             case NamespaceLayout():
-                yield from flat_names(place.tools)
+                yield from flat_names(entry.tools)
 
 
-def _wrap(namespace: str | None, body: Any, keys: Mapping[str, Any] | None = None) -> Any:
-    """Return a declaration in its namespace, if it has one, which gets the other `keys`."""
+def _put_in_namespace(namespace: str | None, body: Any, keys: Mapping[str, Any] | None = None) -> Any:
+    """Return a declaration in its namespace, if it has one. `keys` are the other keys of the namespace."""
     if namespace is None:
         return body
     return {"type": "namespace", "name": namespace, **(keys or {"description": ""}), "tools": [body]}
 
 
-def gather(bodies: list[Any]) -> list[Any]:
-    """Join the namespaces of one name that follow each other."""
+def merge_namespaces(bodies: list[Any]) -> list[Any]:
+    """Merge successive namespaces that have the same name."""
     gathered: list[Any] = []
     for body in bodies:
         last: Any = gathered[-1] if gathered else None
@@ -392,7 +401,7 @@ def _encode_qualified(
     keys = value.pop("namespace", None)
     own_name = name.name if tool.name == name.flat else tool.name
     inner = replace(tool, name=own_name, opaque=WIRE.mark(value, replace(spelling, qualified_name=None)))
-    return _wrap(name.namespace, encode_tool(inner, ledger), keys)  # type: ignore[no-any-return]
+    return _put_in_namespace(name.namespace, encode_tool(inner, ledger), keys)  # type: ignore[no-any-return]
 
 
 def _take_format(unparsed: dict[str, Any]) -> dict[str, Any] | None:
@@ -434,7 +443,7 @@ def encode_tool(tool: Tool, ledger: Ledger) -> dict[str, Any]:
         if tool.strict is not None:
             body["strict"] = tool.strict
     else:
-        body["parameters"] = _fit(tool, ledger)
+        body["parameters"] = _fit_parameters(tool, ledger)
         body["strict"] = bool(tool.strict)
         lose_format(tool, ledger)
     lose_metadata(tool, ledger)
@@ -442,18 +451,18 @@ def encode_tool(tool: Tool, ledger: Ledger) -> dict[str, Any]:
     return body if tool.opaque is None else ledger.replay(body, tool.opaque)
 
 
-def _fit(tool: Tool, ledger: Ledger) -> dict[str, Any]:
-    """Return the parameters of a tool of another wire, as the server accepts them."""
+def _fit_parameters(tool: Tool, ledger: Ledger) -> dict[str, Any]:
+    """Return the parameters of a tool of another wire as OpenAI's server accepts them."""
     schema = tool.plain_parameters
     if schema is None:
-        ledger.lose("parameters", "schema_absent", "a function takes an object here", "defaulted")
+        ledger.lose("parameters", "schema_absent", f"{DIALECT} requires a schema of an object", "defaulted")
         closed = {"additionalProperties": False, "required": []} if tool.strict else {}
         return {"type": "object", "properties": {}, **closed}
     return ledger.fit(schema, "openai-strict") if tool.strict else ledger.fit_root(schema, "openai")
 
 
 def decode_choice(value: Any) -> Understood | None:
-    """Read a `tool_choice` that names tools of the client, or none."""
+    """Read a `tool_choice` that names tools of the client, or no tool. Return None for any other choice."""
     match value:
         case "auto" | "none" | "required":
             return Understood({"tool_choice": ToolChoice(value)})
@@ -474,7 +483,7 @@ def _allowed_name(tool: Any) -> str | None:
     match tool:
         case {"type": "function" | "custom", "name": str(name)}:
             return WIRE.restore_name(name)[0]
-        case {"type": str(builtin)} if is_clients(builtin, tool):
+        case {"type": str(builtin)} if is_run_by_client(builtin, tool):
             return builtin
     return None
 
@@ -482,8 +491,8 @@ def _allowed_name(tool: Any) -> str | None:
 def encode_choice(request: Request, ledger: Ledger) -> Any:
     """Write the `tool_choice`."""
 
-    def entry(kind: str, name: str) -> Any:
-        return {"type": kind, "name": ledger.names.write(name)}
+    def entry(tool_type: str, name: str) -> Any:
+        return {"type": tool_type, "name": ledger.names.write(name)}
 
     return write_choice(request, ledger, entry, dict)
 
@@ -499,7 +508,7 @@ def decode_server_item(item: dict[str, Any]) -> Part:
 
 
 def _decode_server_call(item: dict[str, Any], item_type: str) -> Part:
-    """Read a call that the server runs. The item has the name of the tool, or its type contains it."""
+    """Read a call that the server runs. The tool is named by the item, or by its type."""
     unparsed = item.copy()
     del unparsed["type"]
     name = take(unparsed, "name", str)
@@ -518,7 +527,7 @@ def _decode_server_call(item: dict[str, Any], item_type: str) -> Part:
 
 def _take_input(unparsed: dict[str, Any], item_type: str) -> tuple[dict[str, Any] | None, str | None, str | None]:
     """Take the arguments of a server's call. Return them with their key, and their text if they were JSON text."""
-    for key in _ACTIONS:
+    for key in _ARGUMENT_KEYS:
         value = unparsed.get(key)
         if type(value) is dict:
             return unparsed.pop(key), key, None
@@ -526,7 +535,7 @@ def _take_input(unparsed: dict[str, Any], item_type: str) -> tuple[dict[str, Any
             arguments, error = parse_arguments(value)
             if error is None:
                 return arguments, key, unparsed.pop(key)
-    key = _INPUTS.get(item_type, "")
+    key = _INPUT_KEYS.get(item_type, "")
     return {key: unparsed.pop(key)} if unparsed.get(key) is not None else None, None, None
 
 
@@ -568,7 +577,7 @@ def _decode_server_result(item: dict[str, Any], item_type: str) -> Part:
     """Read the result of a tool that the server ran."""
     unparsed = item.copy()
     del unparsed["type"]
-    key = _OUTCOMES.get(item_type, "output")
+    key = _RESULT_KEYS.get(item_type, "output")
     content = unparsed.pop(key, None) if unparsed.get(key) is not None else None
     return ServerToolResult(take(unparsed, "call_id", str), item_type, content, opaque=WIRE.mark(unparsed))
 
@@ -579,5 +588,5 @@ def _encode_server_result(part: ServerToolResult) -> dict[str, Any]:
     if part.tool_call_id is not None:
         body["call_id"] = part.tool_call_id
     if part.content is not None:
-        body[_OUTCOMES.get(part.name, "output")] = part.content
+        body[_RESULT_KEYS.get(part.name, "output")] = part.content
     return body

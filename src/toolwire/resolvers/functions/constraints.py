@@ -27,7 +27,7 @@ from toolwire.resolvers.functions.json_types import (
     union_type,
 )
 from toolwire.resolvers.functions.walk import Walk
-from toolwire.types.frozen import copied
+from toolwire.types.frozen import copy_json
 
 
 class _Constraint(Struct, frozen=True):
@@ -99,11 +99,13 @@ def _flatten_metadata(metadata: Iterable[Any]) -> Iterator[Any]:
 def _annotations_in(item: Any) -> Schema:
     """Return the annotation keywords of an item, such as its description and examples."""
     values = {name: getattr(item, name, None) for name in ANNOTATION_KEYWORDS}
-    annotations = {name: copied(value) for name, value in values.items() if value is not None and not callable(value)}
+    annotations = {
+        name: copy_json(value) for name, value in values.items() if value is not None and not callable(value)
+    }
     for name in ("extra_json_schema", "json_schema_extra"):
         extra = getattr(item, name, None)
         if isinstance(extra, dict):
-            annotations |= copied(extra)
+            annotations |= copy_json(extra)
     return annotations
 
 

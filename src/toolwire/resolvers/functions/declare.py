@@ -150,8 +150,16 @@ def tool(**options: Unpack[ToolOptions]) -> _ToolDecorator: ...
 def tool(given: Any = None, /, **options: Any) -> Any:
     """Declare a function, a method or a class as a tool.
 
-    `ToolOptions` lists the options. Raises `InvalidField` for a wrong option, and `InvalidSchema` for a signature
-    that has no JSON Schema.
+    `given` is what to declare; without it, `tool(...)` returns a decorator. `ToolOptions` lists the `options`.
+    Raises `InvalidField` for a wrong option, and `InvalidSchema` for a signature that has no JSON Schema.
+
+    >>> from toolwire import tool
+    >>> @tool(sensitive=["api_key"])
+    ... def get_weather(city: str, api_key: str = "") -> str:
+    ...     '''Return the weather in a city.'''
+    ...     return f"25 degrees in {city}"
+    >>> get_weather.definition().parameters["required"]
+    ['city']
     """
     unknown = sorted(options.keys() - _OPTIONS)
     if unknown:

@@ -26,8 +26,8 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from toolwire.types.frozen import copied
-from toolwire.wire.arguments import kind_of
+from toolwire.types.frozen import copy_json
+from toolwire.wire.arguments import type_name
 
 Schema = dict[str, Any]
 Read = Callable[[Any], Any]
@@ -120,7 +120,7 @@ def _in_json(value: Any) -> Any:
 
 def wrong_type(expected: str, value: Any) -> UnreadableValue:
     """Return the error for a value of the wrong type. The value itself does not appear in it."""
-    return UnreadableValue(f"must be {expected}, not {kind_of(value)}")
+    return UnreadableValue(f"must be {expected}, not {type_name(value)}")
 
 
 def _instance_reader(cls: type, expected: str) -> Read:
@@ -160,7 +160,7 @@ def _read_number(value: Any) -> float:
 read_text: Read = _instance_reader(str, "a string")
 _NULL_TYPE = single_type("null", _instance_reader(NoneType, "null"))
 STRING_TYPE = single_type("string", read_text)
-_ANY_TYPE = JsonType({}, copied)
+_ANY_TYPE = JsonType({}, copy_json)
 # The classes of single values, and their types.
 SCALAR_TYPES: dict[Any, JsonType] = {
     **dict.fromkeys((Any, object), _ANY_TYPE),
@@ -319,8 +319,8 @@ class Definitions:
             and name not in _referenced_definitions(self.schemas[name], self.schemas)
         ):
             schema = referenced.pop(name)
-        result: Schema = copied(schema)
-        return result | ({"$defs": copied(referenced)} if referenced else {})
+        result: Schema = copy_json(schema)
+        return result | ({"$defs": copy_json(referenced)} if referenced else {})
 
 
 def reference_name(name: str) -> str:

@@ -35,7 +35,7 @@ from toolwire.resolvers.functions.json_types import (
 )
 from toolwire.resolvers.functions.walk import Walk, function_namespace, unwrap_callable
 from toolwire.waiting.call_keys import CallKey, current_key
-from toolwire.wire.arguments import kind_of
+from toolwire.wire.arguments import type_name
 
 _Parameter = inspect.Parameter
 _POSITIONAL = (_Parameter.POSITIONAL_ONLY, _Parameter.POSITIONAL_OR_KEYWORD)
@@ -92,7 +92,7 @@ class Signature(Struct, frozen=True):
         except AttributeError:
             if isinstance(arguments, Mapping):
                 raise
-            raise InvalidField("arguments", f"must be an object, not {kind_of(arguments)}") from None
+            raise InvalidField("arguments", f"must be an object, not {type_name(arguments)}") from None
         if not self.required <= values.keys():
             raise _invalid(UnreadableValue("must be given", min(self.required - values.keys())))
         if self.context is not None:

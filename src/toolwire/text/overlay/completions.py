@@ -287,6 +287,11 @@ def completions(
     - `given` and `earlier` are those of `over`.
 
     Raises `InvalidField` for another path.
+
+    >>> from toolwire import Context, Message, Request, text
+    >>> wire = text.completions(format="hermes")
+    >>> wire.encode_request(Request(model="m", context=Context(messages=[Message("Hi.")]))).body["stop"]
+    ['<|im_end|>']
     """
     if path not in {OPENAI, LLAMA}:
         raise InvalidField("completions", f"must be {OPENAI!r} or {LLAMA!r}, not {path!r}")

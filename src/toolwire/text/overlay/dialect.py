@@ -141,6 +141,13 @@ def over(
     - `earlier`: the ids of the conversation's earlier calls. No derived id repeats one of them.
     - `readers`, for the format `tagged`: further forms of calls that are read.
     - `compact`, for the format `tagged`: each tool is described in one line.
+
+    >>> from toolwire import text
+    >>> wire = text.over("openai-chat", ["get_time"], format="hermes")
+    >>> call = text.format("hermes").encode_call({"name": "get_time", "arguments": {"zone": "UTC"}}).text
+    >>> answer = wire.decode_response({"choices": [{"message": {"role": "assistant", "content": call}}]})
+    >>> answer.tool_calls[0].arguments
+    {'zone': 'UTC'}
     """
     text_format = format if isinstance(format, Format | UsualForms) else _format(format)
     reader_names, offered = tuple(readers), None if tools is None else list(tools)

@@ -94,7 +94,7 @@ class RequestWriter:
     def _escape_system(self, system: Any) -> Any:
         if self.is_same_wire or not system or not self.writer.escapes_system:
             return system
-        self.ledger.at = ("system",)
+        self.ledger.path = ("system",)
         if isinstance(system, str):
             return self.writer.write_quotation(system)
         return [
@@ -122,7 +122,7 @@ class RequestWriter:
     def _choose_tools(self, declared: list[tuple[int, Any]]) -> tuple[list[Tool], str]:
         """Return the tools to describe, and the sentence that asks for a call, if the request requires one."""
         request, ledger = self._request, self.ledger
-        ledger.at, ledger.part = (), None
+        ledger.path, ledger.part_index = (), None
         choice = request.tool_choice
         if not declared:
             return [], ""
@@ -158,7 +158,7 @@ class RequestWriter:
     def _lose_tool_fields(self, index: int, tool: Tool) -> None:
         """Report the fields of a tool that a prompt does not express."""
         ledger = self.ledger
-        ledger.at = ("tools", index)
+        ledger.path = ("tools", index)
         if tool.custom:
             reason = "the tool takes its free text in the argument `input`"
             ledger.lose("custom", "custom_tool", reason, "approximated")
@@ -169,13 +169,13 @@ class RequestWriter:
         if tool.cache is not None:
             ledger.lose("cache", "cache", "tools in a prompt have no cache marks of their own")
         ledger.lose_opaque(tool.opaque)
-        ledger.at = ()
+        ledger.path = ()
 
     def _write_messages(self, messages: Sequence[Message]) -> list[Message]:
         written: list[Message] = []
         results: list[Part] = []
         for index, message in enumerate(messages):
-            self.ledger.at, self.ledger.part = ("messages", index), None
+            self.ledger.path, self.ledger.part_index = ("messages", index), None
             if message.role == "tool" and not self._answers_native(message):
                 if not results:
                     self.source_indexes.append(index)
@@ -208,7 +208,7 @@ class RequestWriter:
 
     def _write_part(self, index: int, part: Part) -> list[Part]:
         """Return a part of a user message as text. Only requests of this wire have results among them."""
-        self.ledger.part = index
+        self.ledger.part_index = index
         match part:
             case Text():
                 text = self.writer.write_quotation(part.text)
@@ -223,12 +223,12 @@ class RequestWriter:
 
     def _write_results(self, message: Message, written: list[Part]) -> None:
         for index, part in enumerate(message.parts):
-            self.ledger.part = index
+            self.ledger.part_index = index
             if type(part) is ToolResult:
                 self._write_result(part, written)
             else:
                 written += self._write_part(index, part)
-        self.ledger.part = None
+        self.ledger.part_index = None
         self.ledger.lose_opaque(message.opaque)
         for field in ("tool_call_id", "name"):
             values = {getattr(part, field, None) for part in message.parts}
@@ -247,7 +247,7 @@ class RequestWriter:
             written[-1] = replace(previous, text=f"{previous.text}{separator}{text}", cache=result.cache)
         else:
             written.append(Text(text, cache=result.cache))
-        path = join_path((*self.ledger.at, "content", self.ledger.part or 0))
+        path = join_path((*self.ledger.path, "content", self.ledger.part_index or 0))
         for index, part in media:
             self._media_paths[len(self.source_indexes) - 1, len(written)] = f"{path}.content[{index}]"
             written.append(part)

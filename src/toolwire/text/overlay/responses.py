@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from toolwire.encoding.finish import CUT, wants_calls
+from toolwire.encoding.finish import CUT, infer_finish_reason
 from toolwire.encoding.ledger import made_by, shared_spelling_of
 from toolwire.text.calls import CallBuilder, Offer
 from toolwire.text.overlay.text_parts import MessageWriter, has_metadata, join_items, split_text
@@ -101,7 +101,7 @@ def finish_choice(choice: Choice, parts: list[Part], *, was_text: bool) -> Choic
     With `was_text`, the wire had the content as a string, which is noted so that it is encoded as one again.
     """
     has_calls = any(type(part) is ToolCall and part.complete for part in parts)
-    message, reason = choice.message, wants_calls(choice.finish_reason, called=has_calls)
+    message, reason = choice.message, infer_finish_reason(choice.finish_reason, has_calls=has_calls)
     if was_text and message.opaque is not None:
         spelling = shared_spelling_of(message.opaque, message.opaque.dialect, MessageSpelling)
         opaque = replace(message.opaque, spelling=replace(spelling, has_text_content=True))
@@ -113,13 +113,13 @@ def write_response(response: Response, writer: MessageWriter) -> Response:
     """Return `response` with its calls written into its texts."""
     choices = []
     for index, choice in enumerate(response.choices):
-        writer.ledger.at = ("choices", index, "message")
+        writer.ledger.path = ("choices", index, "message")
         message = writer.write(choice.message, verbatim=False, keeps_native=True)
         has_calls = any(type(part) is ToolCall for part in message.parts)
         choices.append(
             _without_call_reason(replace(choice, message=message), writer.ledger.dialect, has_calls=has_calls)
         )
-    writer.ledger.at = ()
+    writer.ledger.path = ()
     return replace(response, choices=choices)
 
 

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from toolwire.encoding.finish import CUT
 from toolwire.streams import StreamDecoder
-from toolwire.streams.accumulation import tell
+from toolwire.streams.accumulation import part_events
 from toolwire.text.calls import CallBuilder
 from toolwire.text.overlay.responses import ResponseReader, finish_choice
 from toolwire.text.overlay.text_parts import has_metadata, last_piece
@@ -315,7 +315,7 @@ class Decoder(DecoderWrapper):
             if isinstance(part, ToolCall):
                 self._emit_call(part, choice)
             else:
-                self._events += tell(self._new_key(), part, choice)
+                self._events += part_events(self._new_key(), part, choice)
 
     def read_choice_end(self, event: ChoiceEnd) -> None:
         """End an answer. If its texts had calls, its finish reason becomes `tool_calls`."""

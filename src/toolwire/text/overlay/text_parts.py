@@ -103,7 +103,7 @@ class MessageWriter:
         written: list[Part] = []
         group: list[_TextualPart] = []
         for index, part in enumerate(parts):
-            self.ledger.part = index
+            self.ledger.part_index = index
             is_native = keeps_native and is_own and made_by(_opaque_of(part), self.ledger.dialect)
             if self._is_textual(part, is_native=is_native):
                 if group and not self._joins(part, group[-1]):
@@ -117,7 +117,7 @@ class MessageWriter:
             group = []
         if group:
             written.append(self._join(group, is_own, verbatim=verbatim))
-        self.ledger.part = None
+        self.ledger.part_index = None
         return written
 
     def _is_textual(self, part: Part, *, is_native: bool) -> bool:

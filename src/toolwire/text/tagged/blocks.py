@@ -135,7 +135,7 @@ def parse(
     whole: bool = True,
     given: Iterable[str] = (),
 ) -> Parsed:
-    """Parse the calls in an answer's text.
+    r"""Parse the calls in `text`, the text of an answer.
 
     - `tools`: only calls of these tools can run. None accepts any name.
     - `readers`: further forms of calls that are read besides the protocol (`text_tagged.READERS`).
@@ -145,6 +145,11 @@ def parse(
     - `given`: the input texts of the model. A block that repeats one of them is a quotation and not a call.
 
     Raises `InvalidField` if `text` is not a string.
+
+    >>> from toolwire import text_tagged
+    >>> parsed = text_tagged.parse('~~~tool_call\n{"name": "ping", "arguments": {}}\n~~~', ["ping"])
+    >>> [call.name for call in parsed.calls]
+    ['ping']
     """
     if text is not None and type(text) is not str:
         raise InvalidField("text", f"must be a text, not {type(text).__name__}", path="text_tagged.parse")
@@ -178,8 +183,12 @@ def read_text(
 
 
 def parse_or_raise(text: str | None, tools: Iterable[Any] | None = None, **settings: Any) -> list[ToolCall]:
-    """Return the calls in an answer's text. The settings are those of `parse`.
+    """Return the calls in `text`, an answer to `tools`. The `settings` are those of `parse`.
 
     Raises `UnreadableCalls` if a call cannot run; the exception also holds the calls that can.
+
+    >>> from toolwire import text_tagged
+    >>> text_tagged.parse_or_raise("It is sunny.", ["ping"])
+    []
     """
     return parse(text, tools, **settings).or_raise()

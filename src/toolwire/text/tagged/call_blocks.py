@@ -94,5 +94,10 @@ def hides_id(call: ToolCall) -> bool:
 
 
 def calls_in_text(message: Message) -> bool:
-    """Return True if the message has calls that were read in its text."""
+    """Return True if `message` has calls that were read in its text.
+
+    >>> from toolwire import Message, ToolCall, text_tagged
+    >>> text_tagged.calls_in_text(Message("assistant", [ToolCall("call_1", "ping", {})]))
+    False
+    """
     return any(isinstance(part, ToolCall) and made_by(part.opaque, DIALECT) for part in message.parts)

@@ -14,7 +14,7 @@ from toolwire.text.tagged.forms import END, FENCE, FUNCTION, PROTOCOL, TAG, Form
 from toolwire.text.tagged.scanner import SHOWN, Scanner, join
 from toolwire.types import ToolCall
 from toolwire.types.encoded import write_json
-from toolwire.wire.arguments import BROKEN, argument_text, parse_arguments
+from toolwire.wire.arguments import CUT_OFF_SUFFIX, argument_text, parse_arguments
 
 _RESULT = "~~~tool_result"
 _ESCAPE = "\\"
@@ -46,7 +46,7 @@ def _arguments_of(call: ToolCall) -> Any:
         return call.plain_arguments
     text = argument_text(call) if call.raw is None else call.raw
     is_valid = parse_arguments(text)[1] is None
-    return f"{text}{BROKEN}" if is_valid else text
+    return f"{text}{CUT_OFF_SUFFIX}" if is_valid else text
 
 
 def write_result(body: dict[str, Any]) -> str:

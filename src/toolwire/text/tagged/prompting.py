@@ -50,6 +50,11 @@ def augment_system_prompt(
 
     - `compact`: describe each tool in one line, without its schema.
     - `parallel`: pass False to ask for at most one call in each answer.
+
+    >>> from toolwire import Tool, tool_calls
+    >>> prompt = tool_calls.augment_system_prompt("Be brief.", [Tool("ping", "Ping.", {"type": "object"})])
+    >>> prompt.startswith("Be brief."), "ping" in prompt
+    (True, True)
     """
     declared = [tool for tool in Context(tools=list(tools)).tools if not isinstance(tool, ServerTool)]
     prompt = base or ""

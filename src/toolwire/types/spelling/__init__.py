@@ -2,7 +2,7 @@
 
 Rules of this folder:
 - A dialect compares nothing but these fields when it writes a value back to its own wire. Other dialects ignore them.
-- Each struct belongs to one wire and one kind of value: its type says both. `spelling_of` relies on it.
+- Each struct belongs to one wire and one kind of value, which its type determines. `spelling_of` relies on it.
 - A field is set only if the wire deviated from what the encoder writes by default.
 - A field names the server, client or document that needs it.
 """

@@ -43,7 +43,7 @@ class MessagesResponseSpelling(WireSpelling, frozen=True, tag="anthropic.respons
 class MessagesErrorSpelling(WireSpelling, frozen=True, tag="anthropic.error", gc=False):
     """How an error was spelled.
 
-    - `body`: the whole body, which was no error of this wire. Cloudflare sends HTML in front of Anthropic
+    - `body`: the whole body, which was not an error of this wire. Cloudflare sends HTML in front of Anthropic
       (https://github.com/anthropics/claude-code/issues/3197), and Bedrock sends `{"message": ...}` (recorded).
     """
 
@@ -54,7 +54,7 @@ class MessagesRequestSpelling(RequestSpelling, frozen=True, tag="anthropic.reque
     """How a request of Messages was spelled.
 
     - `has_opening_turn`: it began with the turn of the user that toolwire adds, since this wire begins with the user.
-    - `has_output_format`: the form of the answer stood in `output_format`, as in the beta
+    - `has_output_format`: the form of the answer was in `output_format`, as in the beta
       `structured-outputs-2025-11-13` (https://platform.claude.com/docs/en/build-with-claude/structured-outputs).
     """
 

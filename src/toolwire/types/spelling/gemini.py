@@ -13,8 +13,8 @@ class GeminiResponseSpelling(WireSpelling, frozen=True, tag="gemini.response", g
     - `snake_keys`: its keys that were in snake_case, as `to_dict` of Google's older client returns them
       (https://github.com/google-gemini/deprecated-generative-ai-python/pull/337). No server is known that sends them,
       but the client gets what the server sent.
-    - `order`: the positions of its candidates in the order of their `index`, if they stood in another one. The `index`
-      says which one is the answer (google-genai 3.6.1, `Candidate.index`).
+    - `order`: the positions of its candidates in the order of their `index`, if the list had another order. The
+      candidate with the lowest `index` is the answer (google-genai 3.6.1, `Candidate.index`).
     """
 
     snake_keys: tuple[str, ...] = ()
@@ -25,7 +25,8 @@ class GeminiChoiceSpelling(WireSpelling, frozen=True, tag="gemini.choice", gc=Fa
     """How a candidate was spelled.
 
     - `snake_keys`: its keys that were in snake_case, as in `GeminiResponseSpelling`.
-    - `has_no_candidate`: there was none, because the prompt was blocked. `promptFeedback` says so (recorded of Vertex).
+    - `has_no_candidate`: there was none, because the prompt was blocked, as `promptFeedback` shows (recorded of
+      Vertex).
     - `has_no_content`: it had no `content`. Vertex sends none if Model Armor blocks the answer (recorded).
     - `finish_reason`: its `finishReason` was this number. Vertex sends numbers for `$alt=json;enum-encoding=int`, which
       google-cloud-aiplatform writes (recorded).
@@ -40,10 +41,10 @@ class GeminiChoiceSpelling(WireSpelling, frozen=True, tag="gemini.choice", gc=Fa
 class GeminiErrorSpelling(WireSpelling, frozen=True, tag="gemini.error", gc=False):
     """How an error was spelled.
 
-    - `is_list`: it stood in a list of one. `streamGenerateContent` without `alt=sse` sends a JSON array (recorded of
+    - `is_list`: it was in a list of one. `streamGenerateContent` without `alt=sse` sends a JSON array (recorded of
       langchaingo). An error in such a list is recorded nowhere, but Google's endpoint for clients of OpenAI sends one
       (https://github.com/FoundationAgents/OpenManus/issues/913).
-    - `body`: the whole body, which was no error of this wire. Vertex has sent HTML for an embedding
+    - `body`: the whole body, which was not an error of this wire. Vertex has sent HTML for an embedding
       (https://github.com/maximhq/bifrost/issues/2288).
     """
 
@@ -66,7 +67,7 @@ class GeminiRequestSpelling(RequestSpelling, frozen=True, tag="gemini.request", 
     - `has_thinking_level`: it had a `thinkingLevel`, so that the model takes one, whichever its family.
     - `has_text_modality`: it asked for `responseModalities` of text alone, which every model gives (recorded of
       pydantic-ai).
-    - `has_enum_output`: the answer is a bare word and no JSON (`responseMimeType` `text/x.enum`,
+    - `has_enum_output`: the answer is a bare word instead of JSON (`responseMimeType` `text/x.enum`,
       https://firebase.google.com/docs/ai-logic/generate-structured-output).
     """
 
@@ -116,7 +117,7 @@ class GeminiMessageSpelling(MessageSpelling, frozen=True, tag="gemini.message", 
       (https://hexdocs.pm/gemini_ex/Gemini.Types.Content.html).
     - `has_no_role`: it had none, which means `user` (recorded of LiteLLM and llm.rb; google-genai 3.6.1,
       `Content.role`).
-    - `has_one_part`: its `parts` was an object and no list of one, as in Google's samples for curl
+    - `has_one_part`: its `parts` was an object instead of a list of one, as in Google's samples for curl
       (`samples/rest/system_instruction.sh` of https://github.com/google-gemini/deprecated-generative-ai-python).
     """
 
@@ -126,12 +127,12 @@ class GeminiMessageSpelling(MessageSpelling, frozen=True, tag="gemini.message", 
 
 
 class GeminiPartSpelling(TextSpelling, frozen=True, tag="gemini.part", gc=False):
-    """How a part was spelled that is no call and no result.
+    """How a part was spelled that is neither a call nor a result.
 
     - `snake_keys`, `inner_snake_keys`: the keys in snake_case, which Google's servers read as well
       (https://protobuf.dev/programming-guides/json/), of the part and of the object in it. llm.rb writes `inline_data`
       (recorded).
-    - `data`: its data as it was sent, if that was no standard Base64. google-genai sends the alphabet for URLs
+    - `data`: its data as it was sent, if that was not standard Base64. google-genai sends the alphabet for URLs
       (google-genai 3.6.1, `encode_unserializable_types`).
     - `key`: the key of the part that holds a call of a tool which the server runs, or its result
       (google-genai 3.6.1, `Part.tool_call` and `Part.executable_code`).

@@ -33,7 +33,7 @@ class OllamaErrorSpelling(WireSpelling, frozen=True, tag="ollama.error", gc=Fals
 
     - `is_object`: `error` was an object with a `message`. llama.cpp serves `/api/chat` as it serves Chat Completions
       (https://github.com/ggml-org/llama.cpp/pull/13777).
-    - `body`: the whole body, which was no error of this wire. Ollama's client allows for text that is no JSON
+    - `body`: the whole body, which was not an error of this wire. Ollama's client allows for text that is not JSON
       (ollama 0.6.3, `ResponseError`), such as the HTML of a proxy.
     """
 
@@ -102,7 +102,7 @@ class OllamaResultSpelling(WireSpelling, frozen=True, tag="ollama.result", gc=Fa
       (https://github.com/ollama/ollama-python/pull/537) before Ollama 0.9.6 had `tool_name`
       (https://github.com/ollama/ollama/pull/11294).
     - `linked_id`: it had no `tool_call_id`, and answers this call. Ollama before 0.12.10 has no ids.
-    - `content`: the content was no text. Some clients send what a function returned, which Ollama rejects
+    - `content`: the content was not text. Some clients send what a function returned, which Ollama rejects
       (https://github.com/sgomez/ollama-ai-provider/pull/11).
     """
 

@@ -11,8 +11,8 @@ class ChatResponseSpelling(WireSpelling, frozen=True, tag="openai-chat.response"
     """How a response was spelled.
 
     - `constants`: its `object`.
-    - `order`: the positions of its choices in the order of their `index`, if they stood in another one. The `index`
-      says which one is the answer (openai 3.57.0, `Choice.index`).
+    - `order`: the positions of its choices in the order of their `index`, if the list had another order. The
+      choice with the lowest `index` is the answer (openai 3.57.0, `Choice.index`).
     """
 
     order: tuple[int, ...] = ()
@@ -25,11 +25,11 @@ class ChatChoiceSpelling(WireSpelling, frozen=True, tag="openai-chat.choice", gc
 class ChatErrorSpelling(WireSpelling, frozen=True, tag="openai-chat.error", gc=False):
     """How an error was spelled.
 
-    - `is_list`: it stood in a list of one. Google's endpoint for clients of OpenAI sends lists
+    - `is_list`: it was in a list of one. Google's endpoint for clients of OpenAI sends lists
       (https://github.com/FoundationAgents/OpenManus/issues/913).
-    - `message_key`: the message stood in the body itself, under this key. xAI sends it as `error` (recorded), and vLLM
+    - `message_key`: the message was in the body itself, under this key. xAI sends it as `error` (recorded), and vLLM
       before 0.10.1 as `message` (https://github.com/vllm-project/vllm/issues/12886).
-    - `body`: the whole body, which was no error of this wire. Mistral sends `{"detail": ...}` (recorded).
+    - `body`: the whole body, which was not an error of this wire. Mistral sends `{"detail": ...}` (recorded).
     """
 
     is_list: bool = False
@@ -40,10 +40,10 @@ class ChatErrorSpelling(WireSpelling, frozen=True, tag="openai-chat.error", gc=F
 class ChatRequestSpelling(RequestSpelling, frozen=True, tag="openai-chat.request", gc=False):
     """How a request of Chat Completions was spelled.
 
-    - `has_max_tokens`: the limit of tokens stood in `max_tokens`, which OpenAI has deprecated (openai 3.57.0,
+    - `has_max_tokens`: the limit of tokens was in `max_tokens`, which OpenAI has deprecated (openai 3.57.0,
       `CompletionCreateParams`) and other servers have alone, such as Meta's
       (https://github.com/vectorize-io/hindsight/pull/4081).
-    - `has_serial_functions`: its tools stood in the deprecated `functions` alone, of which a model calls one at a time
+    - `has_serial_functions`: its tools were in the deprecated `functions` alone, of which a model calls one at a time
       (openai 3.57.0, `ChatCompletionMessage.function_call`; recorded).
     """
 
@@ -80,7 +80,7 @@ class ChatMediumSpelling(MediumSpelling, frozen=True, tag="openai-chat.medium", 
     - `is_bare`: its data was bare Base64, as OpenAI's client documents it (openai 3.57.0, `FileFile.file_data`), and no
       data URL. OpenAI's server rejects it (https://community.openai.com/t/1377908), other servers accept both
       (https://docs.aivene.com/multimodal/documents).
-    - `is_flat`: `image_url` was the URL itself, and no object that has it. Mistral takes both (recorded;
+    - `is_flat`: `image_url` was the URL itself instead of an object. Mistral takes both (recorded;
       https://docs.mistral.ai/studio/conversations/vision).
     """
 
@@ -99,7 +99,7 @@ class ChatRefusalSpelling(WireSpelling, frozen=True, tag="openai-chat.refusal", 
 
 
 class ChatThinkingSpelling(WireSpelling, frozen=True, tag="openai-chat.thinking", gc=False):
-    """How a thought was spelled. OpenAI has no place for one, and each other server has its own.
+    """How thinking was spelled. OpenAI has no key for it, and each other server has its own.
 
     - `key`: the key of the message that held it: `reasoning_content` of DeepSeek, `reasoning` or `reasoning_details` of
       OpenRouter, or `content`, in which Mistral has blocks of thinking (recorded of all three).

@@ -86,10 +86,10 @@ class ResponsesDeltaSpelling(WireSpelling, frozen=True, tag="openai-responses.de
 class ResponsesErrorSpelling(WireSpelling, frozen=True, tag="openai-responses.error", gc=False):
     """How an error was spelled.
 
-    - `message_key`: the message stood in the body itself, under this key. The `error` event of a stream has it as
+    - `message_key`: the message was in the body itself, under this key. The `error` event of a stream has it as
       `message` (openai 3.57.0, `ResponseErrorEvent`), xAI sends it as `error`
       (https://github.com/vercel/ai/pull/15338).
-    - `body`: the whole body, which was no error of this wire. Cloudflare sends HTML in front of OpenAI
+    - `body`: the whole body, which was not an error of this wire. Cloudflare sends HTML in front of OpenAI
       (https://github.com/openai/codex/issues/9110).
     """
 
@@ -233,7 +233,7 @@ class ResponsesThinkingSpelling(WireSpelling, frozen=True, tag="openai-responses
 class ResponsesMediumSpelling(MediumSpelling, frozen=True, tag="openai-responses.medium", gc=False):
     """How an image or a file was spelled.
 
-    - `is_bare`: its data was bare Base64, and no data URL. Clients send it, though OpenAI's server rejects it
+    - `is_bare`: its data was bare Base64 instead of a data URL. Clients send it, though OpenAI's server rejects it
       (https://community.openai.com/t/1377908).
     """
 

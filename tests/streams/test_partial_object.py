@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from toolwire.errors import FrameTooLarge
-from toolwire.streams.paths import DEPTH, ObjectSoFar, read_path
+from toolwire.streams.partial_object import DEPTH, PartialObject, parse_json_path
 from toolwire.wire.framing import LIMIT
 
 PATHS: dict[str, list[str | int]] = {
@@ -33,7 +33,7 @@ PATHS: dict[str, list[str | int]] = {
 
 @pytest.mark.parametrize("path", PATHS, ids=[path[:20] for path in PATHS])
 def test_a_path_is_read_to_its_steps(path: str) -> None:
-    assert read_path(path) == PATHS[path]
+    assert parse_json_path(path) == PATHS[path]
 
 
 Piece = tuple[str, Any, bool]
@@ -52,7 +52,7 @@ TOLD: dict[str, tuple[list[Piece], dict[str, Any]]] = {
 @pytest.mark.parametrize("case", TOLD)
 def test_pieces_make_an_object(case: str) -> None:
     given, told = TOLD[case]
-    pieces = ObjectSoFar()
+    pieces = PartialObject()
     assert all(pieces.add(path, value, more=more) for path, value, more in given)
     assert pieces.value() == told
     assert list(pieces.value()) == list(told)
@@ -75,13 +75,13 @@ MISFITS: dict[str, list[Piece]] = {
 @pytest.mark.parametrize("case", MISFITS)
 def test_a_piece_that_does_not_fit_is_said(case: str) -> None:
     *first, (path, value, more) = MISFITS[case]
-    pieces = ObjectSoFar()
+    pieces = PartialObject()
     assert all(pieces.add(*known[:2], more=known[2]) for known in first)
     assert not pieces.add(path, value, more=more)
 
 
 def test_too_much_text_is_an_error() -> None:
-    pieces = ObjectSoFar()
+    pieces = PartialObject()
     assert pieces.add("$.a", "x" * LIMIT, more=True)
     with pytest.raises(FrameTooLarge):
         pieces.add("$.a", "x", more=True)

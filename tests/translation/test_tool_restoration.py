@@ -28,8 +28,8 @@ from toolwire import (
 )
 from toolwire.dialects import NAMES, dialect
 from toolwire.streams.accumulation import events_of
-from toolwire.streams.settling import Settling
-from toolwire.translation.declared import Returning, returning
+from toolwire.streams.call_normalizer import CallNormalizer
+from toolwire.translation.tool_restoration import ToolRestorer, tool_restorer
 
 FOREIGN = [name for name in NAMES if name != "openai-responses"]
 RESPONSES_WIRE = dialect("openai-responses")
@@ -52,8 +52,8 @@ def read(body: dict[str, Any]) -> Request:
     return RESPONSES_WIRE.decode_request({"model": "m", **body})
 
 
-def back_of(request: Request) -> Returning:
-    back = returning(request)
+def back_of(request: Request) -> ToolRestorer:
+    back = tool_restorer(request)
     assert back is not None
     return back
 
@@ -82,7 +82,7 @@ def back_streamed(request: Request, target: str, data: bytes, step: int) -> list
     """Give the events of a foreign stream on their way back."""
     back, decoder = back_of(request), dialect(target).decode_stream()
     events = [event for at in range(0, len(data), step) for event in decoder.feed(data[at : at + step])]
-    return [one for event in (*events, *decoder.close()) for one in back.events(event)]
+    return [one for event in (*events, *decoder.close()) for one in back.restore_events(event)]
 
 
 def written(events: list[Any], client: str = "openai-responses") -> str:
@@ -127,7 +127,9 @@ def test_every_call_comes_back_as_it_was_declared(case: str, target: str) -> Non
     wanted = [expected(*one) for one in declared_calls(CASES[case])]
     back = back_of(request)
     there = dialect(target)
-    plain = RESPONSES_WIRE.encode_response(back.response(there.decode_response(there.encode_response(response).body)))
+    plain = RESPONSES_WIRE.encode_response(
+        back.restore_response(there.decode_response(there.encode_response(response).body))
+    )
     assert [without_ids(item) for item in plain.body["output"][1:]] == wanted
     assert RESPONSES["openai-responses"](plain.body) is None
     ids = [(item["id"], item["call_id"]) for item in plain.body["output"][1:]]
@@ -154,9 +156,9 @@ def test_a_client_of_chat_completions_gets_its_free_text(target: str) -> None:
     assert not offered.custom
     response = answer(ToolCall("c1", "patch", {"input": PATCH}))
     back = back_of(request)
-    [call] = here.encode_response(back.response(there.decode_response(there.encode_response(response).body))).body[
-        "choices"
-    ][0]["message"]["tool_calls"]
+    [call] = here.encode_response(
+        back.restore_response(there.decode_response(there.encode_response(response).body))
+    ).body["choices"][0]["message"]["tool_calls"]
     assert {key: call[key] for key in ("type", "custom")} == {
         "type": "custom",
         "custom": {"name": "patch", "input": PATCH},
@@ -171,14 +173,14 @@ def test_a_client_of_chat_completions_gets_its_free_text(target: str) -> None:
 
 
 def test_a_request_without_anything_of_the_kind_has_no_way_back() -> None:
-    assert returning(read({"input": "Hi.", "tools": [function("look"), {"type": "web_search"}]})) is None
+    assert tool_restorer(read({"input": "Hi.", "tools": [function("look"), {"type": "web_search"}]})) is None
 
 
 def test_what_is_not_declared_comes_back_as_it_is() -> None:
     back = back_of(read({"tools": [custom("patch"), function("look")]}))
     response = answer(ToolCall("c1", "look", {"input": "x"}), ToolCall("c2", "other", {"input": "x"}, 1))
-    assert back.response(response) == response
-    assert [one for event in events_of(response) for one in back.events(event)] == list(events_of(response))
+    assert back.restore_response(response) == response
+    assert [one for event in events_of(response) for one in back.restore_events(event)] == list(events_of(response))
 
 
 def test_a_call_keeps_what_its_own_wire_said_of_it() -> None:
@@ -186,10 +188,10 @@ def test_a_call_keeps_what_its_own_wire_said_of_it() -> None:
     signed = ToolCall("c1", "a__look", {"path": "a"}, opaque=Opaque("gemini", {"thoughtSignature": "s"}))
     request = read({"tools": [space("a", function("look"), custom("run"))]})
     back = back_of(request)
-    encoded = RESPONSES_WIRE.encode_response(back.response(answer(signed)))
+    encoded = RESPONSES_WIRE.encode_response(back.restore_response(answer(signed)))
     assert [loss.path for loss in encoded.losses] == ["choices[0].message.content[1].opaque.thoughtSignature"]
     free = replace(signed, name="a__run", arguments={"input": "x"})
-    [part] = back.response(answer(free)).tool_calls
+    [part] = back.restore_response(answer(free)).tool_calls
     assert part.opaque is not None
     assert (part.opaque.dialect, part.opaque.value) == ("gemini", {"thoughtSignature": "s"})
 
@@ -208,7 +210,7 @@ def test_calls_of_the_same_wire_come_back_as_they_were() -> None:
     }
     back = back_of(request)
     response = RESPONSES_WIRE.decode_response(body)
-    assert RESPONSES_WIRE.encode_response(back.response(response)).body == body
+    assert RESPONSES_WIRE.encode_response(back.restore_response(response)).body == body
 
 
 @pytest.mark.parametrize("length", [64, 65, 100, 128, 129, 300])
@@ -219,8 +221,8 @@ def test_a_name_that_is_too_long_comes_back_whole(length: int) -> None:
         response = foreign_answer(request, target)
         there = dialect(target)
         sent = there.encode_response(response).body
-        settled = Settling(request).response(there.decode_response(sent))
-        first, second = RESPONSES_WIRE.encode_response(back_of(request).response(settled)).body["output"][1:]
+        settled = CallNormalizer(request).normalize_response(there.decode_response(sent))
+        first, second = RESPONSES_WIRE.encode_response(back_of(request).restore_response(settled)).body["output"][1:]
         assert (first["name"], second["namespace"], second["name"]) == (name, "a" * length, "run")
 
 
@@ -247,7 +249,7 @@ def test_what_is_no_free_text_is_a_broken_call(case: str) -> None:
     request = read({"input": "Hi.", "tools": [custom("run")]})
     call = ToolCall.parse("c1", "run", raw)
     back = back_of(request)
-    plain = back.response(answer(call))
+    plain = back.restore_response(answer(call))
     [broken] = plain.broken_calls
     assert (broken.raw, broken.arguments, broken.custom) == (shown + BROKEN, {}, True)
     assert broken.error
@@ -255,7 +257,7 @@ def test_what_is_no_free_text_is_a_broken_call(case: str) -> None:
     start = CallStart(0, "c1", "run")
     for pieces in ([raw], list(raw), []):
         events: list[Event] = [start, *(CallDelta(0, piece) for piece in pieces), CallEnd(0, call)]
-        told = [one for event in events for one in back.events(event)]
+        told = [one for event in events for one in back.restore_events(event)]
         assert told[0] == CallStart(0, "c1", "run", custom=True)
         assert "".join(event.fragment for event in told[1:-1]) == broken.raw  # type: ignore[union-attr]
         assert told[-1] == CallEnd(0, broken)
@@ -278,7 +280,7 @@ def test_what_is_no_free_text_is_a_broken_call(case: str) -> None:
 def test_what_a_tool_without_a_name_does_not_take_is_a_broken_call(kind: str, arguments: dict[str, Any]) -> None:
     request = read({"input": "Hi.", "tools": [{"type": kind}]})
     back = back_of(request)
-    response = back.response(answer(ToolCall("c1", kind, arguments)))
+    response = back.restore_response(answer(ToolCall("c1", kind, arguments)))
     [broken] = response.broken_calls
     assert broken.error is not None
     assert broken.error.startswith(f"{kind} takes ")
@@ -297,10 +299,10 @@ def test_a_cut_off_call_does_not_run() -> None:
     for name, raw in (("run", '{"input": "ab'), ("a__look", '{"path": "a'), ("shell", '{"commands": ["l')):
         back = back_of(request)
         events: list[Event] = [CallStart(0, "c1", name), CallDelta(0, raw)]
-        told = [one for event in events for one in back.events(event)]
+        told = [one for event in events for one in back.restore_events(event)]
         assert accumulate(told).tool_calls == []
         call = replace(ToolCall.parse("c1", name, raw), complete=False)
-        told += back.events(CallEnd(0, call))
+        told += back.restore_events(CallEnd(0, call))
         assert accumulate(told).tool_calls == []
         assert [one.name for one in accumulate(told).broken_calls] == [name]
 
@@ -321,15 +323,15 @@ def as_json(text: str, spelled: str, ascii_only: bool) -> str:
 def test_any_text_cut_anywhere_is_told_as_it_is(text: str, spelled: str, ascii_only: bool, cuts: list[int]) -> None:
     raw = as_json(text, spelled, ascii_only)
     back = back_of(Request(context=read({"tools": [custom("run")]}).context))
-    told, at, turn, early = [*back.events(CallStart(0, "c1", "run"))], 0, 0, ""
+    told, at, turn, early = [*back.restore_events(CallStart(0, "c1", "run"))], 0, 0, ""
     while at < len(raw):
         size = cuts[turn % len(cuts)]
-        told += back.events(CallDelta(0, raw[at : at + size]))
+        told += back.restore_events(CallDelta(0, raw[at : at + size]))
         early = "".join(event.fragment for event in told[1:])  # type: ignore[union-attr]
         assert text.startswith(early)
         at, turn = at + size, turn + 1
     assert early == text
-    told += back.events(CallEnd(0, ToolCall.parse("c1", "run", raw)))
+    told += back.restore_events(CallEnd(0, ToolCall.parse("c1", "run", raw)))
     [call] = accumulate(told).tool_calls
     assert (call.raw, call.custom, call.arguments) == (text, True, {})
     assert "".join(event.fragment for event in told[1:-1]) == text  # type: ignore[union-attr]
@@ -344,10 +346,10 @@ def test_no_text_is_made_up(raw: str, step: int) -> None:
         CallStart(0, "c1", "run"),
         *(CallDelta(0, raw[at : at + step]) for at in range(0, len(raw), step)),
     ]
-    told = [one for event in (*events, CallEnd(0, call)) for one in back.events(event)]
+    told = [one for event in (*events, CallEnd(0, call)) for one in back.restore_events(event)]
     shown = "".join(event.fragment for event in told[1:-1])  # type: ignore[union-attr]
     [one] = [*accumulate(told).tool_calls, *accumulate(told).broken_calls]
-    assert one == back.response(answer(call)).parts[1]
+    assert one == back.restore_response(answer(call)).parts[1]
     assert shown == one.raw
     fits = call.runs and call.arguments.keys() == {"input"} and isinstance(call.arguments["input"], str)
     assert one.runs == fits

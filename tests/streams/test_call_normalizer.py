@@ -22,7 +22,7 @@ from toolwire import (
     tool,
 )
 from toolwire.streams.accumulation import events_of
-from toolwire.streams.settling import Settling, without_nulls
+from toolwire.streams.call_normalizer import CallNormalizer, without_nulls
 from toolwire.testing import simulate
 from toolwire.types import CallEnd, Choice, Response
 
@@ -151,7 +151,7 @@ def test_equal_answers_without_ids_get_other_ids(name: str) -> None:
     wire, history, found = dialect(name), [Message("?")], list[str | None]()
     for _ in range(3):
         request = Request(context=Context(None, history))
-        response = Settling(request).response(wire.decode_response(ANSWERS[name]))
+        response = CallNormalizer(request).normalize_response(wire.decode_response(ANSWERS[name]))
         found += ids_of(response)
         results = [Message("tool", [ToolResult(call.id, "f", "x")]) for call in response.tool_calls]
         history = [*history, response.message, *results]
@@ -168,7 +168,7 @@ def test_an_id_that_a_wire_gave_stays() -> None:
         {"id": "call_1", "type": "function", "function": {"name": "f", "arguments": "{}"}}]}}]}  # fmt: skip
     response = dialect("openai").decode_response(body)
     request = Request(context=Context(None, [Message("?"), response.message, Message("tool", "x", "f", "call_1")]))
-    assert Settling(request).response(response) is response
+    assert CallNormalizer(request).normalize_response(response) is response
 
 
 @pytest.mark.sampled
@@ -195,7 +195,7 @@ def test_a_tools_own_name_is_never_another_ones() -> None:
     call: Any = ToolCall("c", written)
     answer = Response(choices=[Choice(Message("assistant", [call]), "tool_calls")])
     for tools, name in (([long], long.name), ([long, Tool(written)], written)):
-        settled = Settling(Request(context=Context(None, [], tools))).response(answer)
+        settled = CallNormalizer(Request(context=Context(None, [], tools))).normalize_response(answer)
         assert [call.name for call in settled.tool_calls] == [name]
 
 
@@ -208,7 +208,7 @@ def test_a_call_of_no_name_is_one_of_no_tool_plain_and_streamed_and_can_be_repea
     data = b"".join([*map(writer.feed, events_of(told)), writer.close()]).replace(b'"NONE"', b'""')
     for response in (plain, accumulate([*reader.feed(data), *reader.close()])):
         assert [(one.name, one.arguments, one.runs) for one in response.tool_calls] == [("", {"a": 1}, True)]
-        answer = Settling(Request(context=Context(None, []))).response(response).message
+        answer = CallNormalizer(Request(context=Context(None, []))).normalize_response(response).message
         [result] = execute(answer.tool_calls, AgentResolver([get_weather]))
         assert result.content == "unknown tool ''. Available: get_weather"
         history = [Message("?"), answer, Message("tool", [result])]
