@@ -176,7 +176,8 @@ class UnknownTool(UserError, LookupError):
     def __init__(self, name: str, known: Iterable[str]) -> None:
         self.name = name
         self.known: tuple[str, ...] = tuple(dict.fromkeys(known))
-        super().__init__(f"Unknown tool: {name}; available: {', '.join(self.known) or 'none'}")
+        known = ", ".join(self.known) or "none"
+        super().__init__(f"Unknown tool: {name}; available: {known}{did_you_mean(name, self.known)}")
 
 
 class InvalidTrace(UserError):

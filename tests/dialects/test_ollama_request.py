@@ -30,7 +30,7 @@ TOOLS: dict[str, tuple[Tool | ServerTool, list[Any], list[Said]]] = {
         ),
         [{"type": "function", "function": {"name": "look"}}],
         [
-            ("tools[0].strict", "dropped", "semantic"),
+            ("tools[0].strict", "dropped", "minor"),
             ("tools[0].metadata", "dropped", "formal"),
             ("tools[0].cache", "dropped", "formal"),
             ("tools[0].opaque.defer_loading", "dropped", "minor"),

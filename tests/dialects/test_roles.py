@@ -162,7 +162,7 @@ def test_developer_words_that_lead_are_geminis_system_instruction() -> None:
 @pytest.mark.row("R003-16", "R003-37")
 def test_a_tool_message_says_whose_result_it_is() -> None:
     message = Message("tool", "found", CALL.name, CALL.id)
-    assert (message.tool_call_id, message.name, message.text) == ("call_1", "search", "")
+    assert (message.tool_call_id, message.name, message.text) == ("call_1", "search", "found")
     assert message.parts == [ToolResult("call_1", "search", "found")]
     with pytest.raises(MissingFields, match="tool_call_id"):
         Message("tool", "found", "search")

@@ -418,7 +418,7 @@ WEIGHED: list[tuple[dict[str, Any], str, str, Severity]] = [
     (typed(description="What it is."), "ollama", "schema_description", "semantic"),
     (function({"type": "object"}, strict=False), "gemini", "tools[0].strict", "formal"),
     (function({"type": "object", "properties": {}}, strict=False), "ollama", "tools[0].strict", "formal"),
-    (function({"type": "object", "properties": {}}, strict=True), "ollama", "tools[0].strict", "semantic"),
+    (function({"type": "object", "properties": {}}, strict=True), "ollama", "tools[0].strict", "minor"),
 ]
 
 

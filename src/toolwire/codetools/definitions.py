@@ -138,7 +138,8 @@ TOOLS = (
     _tool(
         "bash",
         "Run a shell command in the project folder. Gives its output and how it ended. It has no input, no "
-        f"terminal. After its timeout ({COMMAND_SECONDS} s if none is given) it is ended, with all it began.",
+        "terminal. Processes in the background (`&`) end with the command: to test a server, start it, use it "
+        f"and stop it in one command. A command is stopped after its timeout ({COMMAND_SECONDS} s if none is given).",
         ["command"],
         writes=True,
         command=_text("The command, for bash."),

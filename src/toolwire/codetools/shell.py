@@ -34,6 +34,9 @@ _HINTS = (
         "the sandbox has no network",
     ),
 )
+# One `&`, but not `&&`, `>&` or `&>`: the shell goes on while the command before it runs.
+_BACKGROUND = re.compile(r"(?<![&><|\\])&(?![&>])")
+_ENDED = "processes that this command started in the background ended with it"
 # A line of git status, or of git diff, about one file.
 _GIT_CHANGE = re.compile(r"(?m)^(?:[ MADRCUT]{2} |\s*modified:\s+|Binary files a/|diff --git a/)(\S+)")
 _COVERED = "the sandbox covers {path}, because it may contain secrets: git may report it as changed although it is not"
@@ -53,7 +56,7 @@ class _Command(Awaitable[str]):
         stop = CommandStop()
         work = asyncio.ensure_future(in_thread(lambda: self._run(stop)))
         try:
-            return _render_result(await asyncio.shield(work), self.timeout, self.hints(), self.covered_path)
+            return _render_result(await asyncio.shield(work), self.timeout, self.hints(), self.notes)
         except asyncio.CancelledError:
             stop.set()
             while not work.done():
@@ -87,12 +90,14 @@ class _Command(Awaitable[str]):
             return ()
         return _HINTS[:1] if options.get("network") is True else _HINTS
 
-    def covered_path(self, output: str) -> str:
-        """Return the first covered file that git reports as changed in `output`; an empty string if there is none."""
+    def notes(self, output: str) -> list[str]:
+        """Return what a reader of `output` has to know: a covered file in it, and processes that ended."""
+        notes = [_ENDED] if _BACKGROUND.search(self.command) else []
         if self.desk.options.get("sandbox") == NONE:
-            return ""
-        paths = [match[1] for match in _GIT_CHANGE.finditer(output)]
-        return next((path for path in paths if self.desk.workspace.is_secret(path.split("/"))), "")
+            return notes
+        changed = [match[1] for match in _GIT_CHANGE.finditer(output)]
+        covered = [path for path in changed if self.desk.workspace.is_secret(path.split("/"))]
+        return notes + [_COVERED.format(path=path) for path in covered[:1]]
 
 
 def bash(desk: Any, command: str, timeout: float | None = None) -> Awaitable[str]:
@@ -116,7 +121,7 @@ def _render_result(
     result: Ended,
     seconds: float,
     hints: tuple[tuple[str, str], ...] = (),
-    covered_path: Callable[[str], str] = lambda output: "",  # noqa: ARG005 - nothing is covered
+    notes: Callable[[str], list[str]] = lambda output: [],  # noqa: ARG005 - there are none
 ) -> str:
     """Return a command's output; raise `ToolError` with it if the command did not succeed."""
     stdout, stderr, is_cut = render_both(result.stdout, result.stderr)
@@ -127,8 +132,7 @@ def _render_result(
     if is_cut:
         blocks.append(f"[{CUT}]")
     output = stdout + stderr
-    if path := covered_path(output):
-        blocks.append(f"[{_COVERED.format(path=path)}]")
+    blocks += [f"[{note}]" for note in notes(output)]
     if result.code == 0 and not result.stopped and result.gone:
         return "\n".join(blocks)
     blocks += [f"[{words}]" for sign, words in hints if re.search(sign, output)]

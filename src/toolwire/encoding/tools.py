@@ -95,10 +95,13 @@ def as_function(tool: Tool, ledger: Ledger) -> Tool:
 
 
 def lose_strict(tool: Tool, ledger: Ledger) -> None:
-    """Report the loss of `strict`, on a wire that cannot ask for it. The loss of `false` is only formal."""
+    """Report the loss of `strict`, on a wire that cannot ask for it.
+
+    It is minor, because the loop validates the arguments of every call. The loss of `false` is only formal.
+    """
     if tool.strict is not None:
         detail = f"{ledger.dialect} cannot enforce the schema of a single tool"
-        ledger.lose("strict", "strict", detail, severity=None if tool.strict else "formal")
+        ledger.lose("strict", "strict", detail, severity="minor" if tool.strict else "formal")
 
 
 def lose_format(tool: Tool, ledger: Ledger) -> None:

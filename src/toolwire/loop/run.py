@@ -356,7 +356,8 @@ def _error_texts(results: Sequence[ToolResult]) -> str:
 def _repetition(calls: Sequence[ToolCall], results: Sequence[ToolResult], limit: int) -> str:
     names = ", ".join(dict.fromkeys(call.name for call in calls))
     errors = _error_texts(results)
-    return f"{names} had the same result {limit} times{f': {errors}' if errors else ''}"
+    remedy = f": {errors}" if errors else "; LoopLimits(repeats=...) allows more"
+    return f"{names} had the same result {limit} times{remedy}"
 
 
 def _has_content(answer: Response) -> bool:

@@ -15,18 +15,15 @@ from functools import cache
 from pathlib import Path
 from re import fullmatch
 from sys import float_info
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeVar
+from typing import Annotated, Any, Literal, Self, TypeVar
 
 import msgspec
 from msgspec import Meta, Struct
 from msgspec.structs import asdict, replace
 
 from toolwire.errors import InvalidField
-from toolwire.types.answer import is_count
+from toolwire.types.answer import Usage, is_count
 from toolwire.types.readable import readable
-
-if TYPE_CHECKING:
-    from toolwire.types import Usage
 
 _BUILT_IN = Path(__file__).with_name("catalogue.json")
 _CONTEXT_FOR_TOOLS = 32_000
@@ -224,7 +221,7 @@ class Catalogue:
 
     def cost(
         self,
-        usage: "Usage | None",
+        usage: "Usage | Mapping[str, Any] | None",
         model: str | Model | None,
         *,
         overrides: _Overrides | None = None,
@@ -244,7 +241,7 @@ class Catalogue:
             return None
         if entry.price is None:
             return 0.0 if entry.local else None
-        return _charge(usage, entry.price if on is None else entry.price.on(on))
+        return _charge(Usage.of(usage), entry.price if on is None else entry.price.on(on))
 
     def hints(self, model: str | Model, context_window: int | None = None) -> tuple[str, ...]:
         """Return advice for tool calls with this model and this context window. Return nothing if nothing is known."""
@@ -324,14 +321,20 @@ def providers(as_of: str | None = None) -> tuple[ProviderTraits, ...]:
 
 
 def cost(
-    usage: "Usage | None", model: str | Model | None, *, overrides: _Overrides | None = None, on: date | None = None
+    usage: "Usage | Mapping[str, Any] | None",
+    model: str | Model | None,
+    *,
+    overrides: _Overrides | None = None,
+    on: date | None = None,
 ) -> float | None:
     """Return the cost of `usage` in USD by the built-in catalogue. Return None if model, price or usage is unknown.
 
     `model` is a name or a `Model`. `overrides` maps names of models to `Model`s, or to fields that replace those of the
-    catalogue. `on` selects the price of a day.
+    catalogue. `on` selects the price of a day. `usage` may be a map, in OpenAI's words (`prompt_tokens`) or in ours.
 
     >>> from toolwire import Usage, cost
+    >>> cost({"prompt_tokens": 1_000_000, "completion_tokens": 0}, "gpt-4o")
+    2.5
     >>> cost(Usage(input_tokens=1_000_000, output_tokens=0), "gpt-4o")
     2.5
     >>> cost(Usage(input_tokens=1), "an-unknown-model") is None

@@ -22,7 +22,7 @@ from typing import Any, TypedDict, Unpack
 from msgspec import Struct
 from msgspec.structs import replace
 
-from toolwire.errors import InvalidField, UnknownTool
+from toolwire.errors import InvalidField, UnknownTool, did_you_mean
 from toolwire.resolvers.functions import FunctionTool
 from toolwire.resolvers.protocol import AnyResolver, fields_of, offers_tools, resolver_of, resolving
 from toolwire.resolvers.reading import AnyTool, read_tools
@@ -227,7 +227,7 @@ def _run_call(job: _Job, resolve: Any, context: Any) -> Work[ToolResult]:
     except UnknownTool as problem:
         yield Emit(CallNote("unknown_tool"))
         known = ", ".join(problem.known) or "none"
-        return failure(call, f"unknown tool {call.name!r}. Available: {known}")
+        return failure(call, f"unknown tool {call.name!r}. Available: {known}{did_you_mean(call.name, problem.known)}")
     except (Exception, SystemExit) as problem:  # noqa: BLE001 - every call gets a result, whatever its resolver raises
         return (yield from error_result(problem, call, fields_of(resolve, call.name)))
     return _cut_to(result, job.output)

@@ -84,7 +84,8 @@ def turn_key(before: Message | bytes, index: int, message: Message, *, by_call_i
 
 def key_material(message: Message) -> bytes:
     """Return the part of a turn's key that depends on `message`: its role, its text, its calls and their results."""
-    material = [message.role, message.text, *filter(None, map(_part_key_material, message.parts))]
+    text = "" if message.role == "tool" else message.text  # the parts have the results
+    material = [message.role, text, *filter(None, map(_part_key_material, message.parts))]
     try:
         return _write(material)
     except (UnicodeEncodeError, TypeError, OverflowError, RecursionError):  # a dict may have values that are not JSON

@@ -241,8 +241,13 @@ class Message(Struct, frozen=True, gc=False):
 
     @property
     def text(self) -> str:
-        """The text of the message, without thinking, calls and media."""
-        return "".join([part.text for part in self.parts if type(part) is Text])
+        """The text of the message, without thinking, calls and media. In a tool message, the text of the results.
+
+        >>> from toolwire import Message
+        >>> Message(role="tool", tool_call_id="call_1", content="14 degrees").text
+        '14 degrees'
+        """
+        return _text_in(self.parts, with_results=self.role == "tool")
 
     @property
     def tool_calls(self) -> list[ToolCall]:
@@ -330,6 +335,17 @@ class Context(Struct, frozen=True):
     def new(cls, **fields: Any) -> Self:
         """Make a context from any of `system`, `messages`, `tools`, `provider_state`."""
         return cls(**fields)
+
+
+def _text_in(parts: Iterable[Part], *, with_results: bool) -> str:
+    texts: list[str] = []
+    for part in parts:
+        if type(part) is Text:
+            texts.append(part.text)
+        elif with_results and type(part) is ToolResult:
+            content = part.content
+            texts.append(content if isinstance(content, str) else _text_in(content, with_results=False))
+    return "".join(texts)
 
 
 def _read_messages(values: Iterable[Any]) -> list[Message]:
