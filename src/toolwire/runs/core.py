@@ -22,6 +22,7 @@ from typing import Any
 import sqlalchemy as sa
 from msgspec.structs import replace
 
+from toolwire.client.dialogue import run_steps
 from toolwire.client.failures import ProviderError
 from toolwire.errors import StoreFailed
 from toolwire.runs.engine import LOST, Engine
@@ -167,7 +168,7 @@ class Core:
         self.journals[name] = journal
         try:
             with inputs.client() as client:
-                done = run(client.run_steps(prompt_from(request), inputs.settings, call_log=journal))
+                done = run(run_steps(client, prompt_from(request), inputs.settings, call_log=journal))
             if journal.late and done.ending == "cancelled":
                 done = replace(done, reason="its deadline has passed")
             self.results[name] = done

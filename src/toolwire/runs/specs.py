@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from toolwire.client.budget import check_price
 from toolwire.client.clearing import Clearing
-from toolwire.client.dialogue import BaseClient
+from toolwire.client.dialogue import BaseClient, prepare_run
 from toolwire.client.options import RunOptions, approval_of, check_approval, pop_client_options
 from toolwire.client.sync import Client
 from toolwire.errors import InvalidField
@@ -60,7 +60,7 @@ def encode_spec(inputs: RunInputs, prompt: Any, queue: str | None, texts: dict[s
     settings = {name: value for name, value in inputs.settings.items() if name != "on_event"}
     with inputs.client() as client:
         remaining = dict(settings)
-        _, setup = client.prepared(prompt, RunOptions.pop_from(remaining), remaining)
+        _, setup = prepare_run(client, prompt, RunOptions.pop_from(remaining), remaining)
         check_price(setup.limits, setup.request.model)
         check_approval(inputs.people if inputs.people is True else tuple(inputs.people), setup.request.tools)
         provider = _name_of(inputs.provider, client)
