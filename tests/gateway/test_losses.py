@@ -44,7 +44,7 @@ def test_losses_are_counted_in_a_header_and_listed_by_the_id(stream: bool, lenie
         status, report = get(stood.url, f"/toolwire/requests/{answered.headers['x-toolwire-request']}/losses")
         assert status == 200
         assert [loss["path"] for loss in report["losses"] if loss["severity"] == "semantic"] == ["logit_bias"]
-        assert report["goal"] == "anthropic/m"
+        assert report["provider"] == "anthropic/m"
         assert get(stood.url, "/toolwire/requests/tw_nobody/losses")[0] == 404
 
 

@@ -369,3 +369,10 @@ def _asked(wire: str, *, stream: bool) -> tuple[str, bytes]:
         verb = "streamGenerateContent?alt=sse" if stream else "generateContent"
         return f"/v1beta/models/gemini/m:{verb}", b'{"contents":[]}'
     return PATHS[wire], json.dumps({"model": f"{NAMES[wire]}/m", "stream": stream}).encode()
+
+
+def test_a_thought_without_an_id_that_quotes_one_of_ours_stays() -> None:
+    item = b'{"type":"reasoning","summary":[{"type":"summary_text","text":"see \\"rs_' + b"0" * 24 + b'01\\""}]}'
+    for quoted in (item, item[:-1] + b',"id":null}'):
+        given = b'{"input":[' + quoted + b',{"type":"reasoning","x":"rs_' + b"0" * 24 + b'01"}]}'
+        assert without_displayed_thinking(traits_of("openai-responses"), given, members_of(given)) == given

@@ -108,7 +108,7 @@ def _drop_displayed_item(item: bytes) -> bytes:
     parsed = msgspec.json.decode(item) if _GENERATED_ID.search(item) is not None else None
     if type(parsed) is not dict or parsed.get("type") != "reasoning" or parsed.get("encrypted_content"):
         return item
-    quoted_id = b'"%s"' % str(parsed["id"]).encode(errors="replace")
+    quoted_id = b'"%s"' % str(parsed.get("id")).encode(errors="replace")
     return b"" if _GENERATED_ID.fullmatch(quoted_id) else item
 
 

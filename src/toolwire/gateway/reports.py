@@ -51,7 +51,7 @@ class Reports:
         if report is None or report[0] != owner:
             return None
         _, model, provider, losses = report
-        return {"request": identity, "model": model, "goal": provider, "losses": [asdict(loss) for loss in losses]}
+        return {"request": identity, "model": model, "provider": provider, "losses": [asdict(loss) for loss in losses]}
 
 
 def header_of(losses: Iterable[Loss]) -> str:
