@@ -11,9 +11,12 @@ from pathlib import Path
 import pytest
 
 from scripts import stub, support_matrix
-from toolwire import errors
+from toolwire import Usage, errors
+from toolwire.catalogue import cost
 from toolwire.cli import main
 from toolwire.dialects import NAMES
+from toolwire.providers import ALIASES as PROVIDER_ALIASES
+from toolwire.providers import PROVIDERS, provider_of
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text("utf-8")
@@ -23,6 +26,29 @@ SNIPPETS = [
     for page in PAGES
     for number, snippet in enumerate(re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL))
 ]
+
+
+_PROVIDER = "|".join(re.escape(name) for name in (*PROVIDERS, *PROVIDER_ALIASES))
+# A model has a digit in its name; `openai/any`, `openai/M` and a path with `/v1` are none.
+_MODEL = r"(?!v1\b)(?=[\w.:-]*\d)[a-zA-Z][\w.:-]*[\w]"
+_NAMED_MODEL = re.compile(rf"(?<![\w/.])({_PROVIDER})(?:/|\", \")({_MODEL})")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_model_of_a_page_has_a_price(page: Path) -> None:
+    named = set(_NAMED_MODEL.findall(page.read_text("utf-8")))
+    models = {(provider_of(provider)[0].name, model) for provider, model in named}
+    catalogued = {(provider.removesuffix("-responses"), model) for provider, model in models}
+    assert [one for one in sorted(catalogued) if cost(Usage(1, 1), "/".join(one)) is None] == []
+
+
+def test_a_model_without_a_price_is_found() -> None:
+    """A control."""
+    found = _NAMED_MODEL.findall(
+        '`openai/gpt-9` at openai/v1, Client("anthropic", "claude-9"), `openai/any`, my/openai/m3'
+    )
+    assert found == [("openai", "gpt-9"), ("anthropic", "claude-9")]
+    assert all(cost(Usage(1, 1), "/".join(one)) is None for one in found)
 
 
 @pytest.mark.parametrize("snippet", SNIPPETS)

@@ -39,13 +39,27 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 
-def did_you_mean(word: object, known: Iterable[str]) -> str:
-    """Return the end of a message that suggests the nearest known word; empty if none is near."""
+def suggestion(word: object, known: Iterable[str]) -> str:
+    """Return a question that suggests the nearest known word; empty if none is near."""
     from difflib import get_close_matches  # noqa: PLC0415 - only errors need it
 
     word, known = str(word)[:80], list(known)
     near = get_close_matches(word, known, n=1) or [name for name in known if word in name.split("_")]
-    return f"; did you mean {near[0]}?" if near else ""
+    return f"did you mean {near[0]}?" if near else ""
+
+
+def did_you_mean(word: object, known: Iterable[str]) -> str:
+    """Return the end of a message that suggests the nearest known word; empty if none is near."""
+    hint = suggestion(word, known)
+    return f"; {hint}" if hint else ""
+
+
+def listed(known: Iterable[str], hint: str = "", lead: str = "there are") -> str:
+    """Return the end of a message about an unknown name: first the hint, if there is one, then the known names."""
+    names = ", ".join(known)
+    if not hint:
+        return f"; {lead}: {names}"
+    return f"; {hint}{'' if hint[-1] in '?.' else '.'} {lead.capitalize()}: {names}"
 
 
 class ToolwireError(Exception):

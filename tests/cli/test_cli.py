@@ -13,9 +13,10 @@ import msgspec
 import pytest
 
 import toolwire
-from toolwire import catalogue
+from toolwire import Context, Message, Request, Response, Text, Usage, catalogue, dialect
 from toolwire.cli import main
 from toolwire.dialects import ALIASES, NAMES
+from toolwire.streams.accumulation import events_of
 
 REQUEST = {"model": "m", "messages": [{"role": "user", "content": "Grüße"}], "max_tokens": 10}
 LOSSY = REQUEST | {"seed": 1, "n": 1}
@@ -381,7 +382,7 @@ def test_the_models(run: Any) -> None:
     assert all(line.startswith("ollama/") for line in ollama[1:])
     nobody = run("models", "--provider", "nope")
     assert (nobody.code, nobody.out) == (2, b"")
-    assert nobody.told.startswith("toolwire: unknown provider 'nope'; known: openai, ")
+    assert nobody.told.startswith("toolwire: unknown provider 'nope'; did you mean openai? Known: openai, ")
 
 
 def test_the_command_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -465,3 +466,31 @@ def test_the_doctor_says_what_holds(run: Any, tmp_path: Path) -> None:
     assert lines[-1] == (f"FAILED: {broken} of {probes} checks" if broken else f"all {probes} checks passed")
     assert ran.code == int(broken > 0)
     assert any("sandbox" in line for line in lines)
+
+
+SPOKEN = Request(context=Context(system="Be brief.", messages=[Message("Hi")]), model="m", max_tokens=5)
+ANSWERED = Response.of(Message("assistant", [Text("Hello")]), "stop", model="m", usage=Usage(1, 2))
+
+
+def written(kind: str, wire: str) -> Any:
+    """Give a body of a wire without tools, or the bytes of a stream."""
+    here = dialect(wire)
+    if kind == "request":
+        return here.encode_request(SPOKEN).body
+    if kind == "response":
+        return here.encode_response(ANSWERED).body
+    encoder = here.encode_stream()
+    return b"".join(encoder.feed(event) for event in events_of(ANSWERED)) + encoder.close()
+
+
+@pytest.mark.parametrize("kind", ["request", "response", "stream"])
+@pytest.mark.parametrize("named", NAMES)
+@pytest.mark.parametrize("wire", NAMES)
+def test_a_body_without_tools_is_of_its_own_wire_alone(run: Any, wire: str, named: str, kind: str) -> None:
+    ran = run("translate", "--from", named, "--to", "anthropic", "--kind", kind, given=written(kind, wire))
+    if wire == named:
+        assert ran.code == 0
+        assert ran.out != b""
+        return
+    assert (ran.code, ran.out) == (2, b"")
+    assert f"this looks like {wire}, not {named}" in ran.told

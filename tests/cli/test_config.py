@@ -102,7 +102,79 @@ EXAMPLES: list[tuple[str, dict[str, Any], dict[str, Any], list[str]]] = [
         "providers that are not here, and names with a star",
         {"model_list": [deployment("b", "bedrock/anthropic.claude"), deployment("openai/*", "openai/*")]},
         {},
-        ["model_list[0]: the provider 'bedrock'", "model_list[1]: 'openai/*'"],
+        ["model_list[0]: 'bedrock/anthropic.claude': Amazon Bedrock is not supported", "model_list[1]: 'openai/*'"],
+    ),
+    (
+        "Vertex, SageMaker, and a provider that nobody knows",
+        {
+            "model_list": [
+                deployment("v", "vertex_ai/gemini-3.5-flash"),
+                deployment("w", "vertex_ai_beta/claude"),
+                deployment("s", "sagemaker/m"),
+                deployment("n", "nobody/m"),
+            ]
+        },
+        {},
+        [
+            "model_list[0]: 'vertex_ai/gemini-3.5-flash': Google Vertex AI is not supported",
+            "model_list[1]: 'vertex_ai_beta/claude': Google Vertex AI is not supported",
+            "model_list[2]: 'sagemaker/m': Amazon SageMaker is not supported",
+            "model_list[3]: 'nobody/m': the provider 'nobody' is unknown",
+        ],
+    ),
+    (
+        "a deployment of Azure",
+        {
+            "model_list": [
+                deployment(
+                    "gpt-4o",
+                    "azure/gpt-4o-eu",
+                    api_base="https://my.openai.azure.com/",
+                    api_key=env("AZURE_API_KEY"),
+                    api_version="2025-01-01-preview",
+                )
+            ]
+        },
+        {
+            "providers": {
+                "azure-1": {
+                    "key": "$AZURE_API_KEY",
+                    "dialect": "openai-chat",
+                    "base_url": "https://my.openai.azure.com/openai/v1",
+                }
+            },
+            "routes": {"gpt-4o": {"to": ["azure-1/gpt-4o-eu"]}},
+        },
+        [],
+    ),
+    (
+        "two resources of Azure, and an address in a variable",
+        {
+            "model_list": [
+                deployment("m", "azure/one", api_base="https://one.openai.azure.com"),
+                deployment("m", "azure/two", api_base="https://two.openai.azure.com", api_key=env("TWO")),
+                deployment("n", "azure/three", api_base=env("AZURE_API_BASE"), api_key=env("AZURE_OPENAI_API_KEY")),
+            ]
+        },
+        {
+            "providers": {
+                "azure-1": {
+                    "key": "$AZURE_API_KEY",
+                    "dialect": "openai-chat",
+                    "base_url": "https://one.openai.azure.com/openai/v1",
+                },
+                "azure-2": {
+                    "dialect": "openai-chat",
+                    "base_url": "https://two.openai.azure.com/openai/v1",
+                    "key": "$TWO",
+                },
+            },
+            "routes": {
+                "m": {"to": [{"model": "azure-1/one", "weight": 1}, {"model": "azure-2/two", "weight": 1}]},
+                "n": {"to": ["azure/three"]},
+            },
+        },
+        ["model_list[2].litellm_params.api_base: set AZURE_OPENAI_ENDPOINT to the value of AZURE_API_BASE"],
     ),
     (
         "a proxy with a master key, a database, a cache and callbacks",
@@ -250,7 +322,7 @@ EXAMPLES: list[tuple[str, dict[str, Any], dict[str, Any], list[str]]] = [
             ]
         },
         {"routes": {"r": {"to": ["openai-responses/gpt-5"]}}},
-        ["model_list[1]: the provider 'text-completion-openai'"],
+        ["model_list[1]: 'text-completion-openai/davinci': the provider 'text-completion-openai' is unknown"],
     ),
     ("nothing", {}, {}, []),
     ("no list", {"model_list": 5}, {}, ["model_list"]),

@@ -121,7 +121,7 @@ def test_an_end_is_said_in_words_and_as_an_exit_code(
 WRONG: list[tuple[list[str], str]] = [
     (
         ["do it", "--model", "m"],
-        "name the provider of 'm', by --provider or --model PROVIDER/NAME. unknown provider 'm'; known:",
+        "--model m: unknown provider 'm'; write a model with its provider: PROVIDER/m. Known: openai, ",
     ),
     (["do it", "--model", "m", "--provider", "nobody"], "unknown provider 'nobody'; known: openai, "),
     (["do it"], "name a model: --model PROVIDER/NAME"),

@@ -87,7 +87,7 @@ def test_a_response_is_made_and_read_as_others_do() -> None:
 
 
 def test_a_name_that_means_nothing_lists_what_there_is() -> None:
-    with pytest.raises(UnknownProvider, match="known: openai"):
+    with pytest.raises(UnknownProvider, match=r"PROVIDER/gpt-nonsense\. Known: openai"):
         LLMFactory.create("gpt-nonsense")
 
 

@@ -100,7 +100,7 @@ def test_other_forms_are_read_where_that_is_asked_for(shown: bool) -> None:
         RUN.clear()
         with simulate(script[: 1 + len(ran)]) as model:
             options = {"readers": readers}
-            lead("sync", "ollama", model.url, "?", shown=shown, tools=[get_weather], options=options)
+            lead("sync", "openai", model.url, "?", shown=shown, tools=[get_weather], options=options)
         assert ran == RUN
 
 

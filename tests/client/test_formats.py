@@ -48,7 +48,7 @@ def test_without_a_format_the_reason_says_which_one_reads_the_answer() -> None:
     RUN.clear()
     with simulate([[said("hermes")]]) as model:
         done = lead("sync", "openai", model.url, "Weather?", tools=[get_weather]).done
-    assert (RUN, done.ending) == ([], "answer")
+    assert (RUN, done.ending) == ([], "unread_call")
     assert "the answer looks like a call (<tool_call>)" in done.reason
     assert "format='hermes'" in done.reason
 

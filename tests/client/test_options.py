@@ -2,6 +2,7 @@
 
 import logging
 import os
+import re
 import subprocess
 import sys
 from typing import Any
@@ -12,6 +13,7 @@ from tests.client.faces import FACES, KEY, awaited, get_weather, lead, options_a
 from toolwire import (
     Audio,
     Cancel,
+    Client,
     Context,
     Document,
     Image,
@@ -29,6 +31,8 @@ from toolwire import (
 from toolwire.client import sync
 from toolwire.client.exchange import Retries
 from toolwire.client.failures import AuthenticationFailed
+from toolwire.client.foreign_names import FOREIGN_NAMES
+from toolwire.client.options import CLIENT_OPTIONS, RUN_OPTIONS, SERVER_OPTIONS
 from toolwire.errors import InvalidField, ToolwireError
 from toolwire.providers import PROVIDERS, UnknownProvider
 from toolwire.testing import simulate
@@ -50,23 +54,63 @@ def refused(face: str, **settings: Any) -> str:
 
 
 @pytest.mark.parametrize(
-    ("misspelt", "meant"), [("tool", "tools"), ("limts", "limits"), ("sytem", "system"), ("timeout", "timeouts")]
+    ("misspelt", "meant"), [("tool", "tools"), ("limts", "limits"), ("sytem", "system"), ("bas_url", "base_url")]
 )
 @pytest.mark.parametrize("face", FACES)
 def test_a_misspelt_setting_lists_all_and_says_which_was_meant(face: str, misspelt: str, meant: str) -> None:
     said = refused(face, **{misspelt: 1})
-    assert said.startswith(f"settings: {misspelt} is not a setting; there are: ")
-    assert said.endswith(f"; did you mean {meant}?")
-    listed = said.partition("there are: ")[2].partition(";")[0].split(", ")
-    assert set(SETTINGS) <= set(listed)
+    assert said.startswith(f"settings: {misspelt} is not a setting; did you mean {meant}? There are: ")
+    listed = said.partition("There are: ")[2].split(", ")
+    assert {*SETTINGS, "base_url", "api_key", "timeouts", "retries", "transport"} <= set(listed)
     assert not {"opaque", misspelt} & set(listed)
+
+
+FOREIGN = {
+    "max_completion_tokens": "use max_tokens=",
+    "max_output_tokens": "use max_tokens=",
+    "instructions": "use system=",
+    "system_prompt": "use system=",
+    "response_format": "use output=",
+    "output_type": "use output=",
+    "reasoning_effort": "use effort=",
+    "message_history": "use messages=",
+    "api_base": "use base_url=",
+    "num_retries": "use retries=",
+    "timeout": "use timeouts=",
+    "deps": "use context=",
+    "max_turns": "use max_iterations=",
+    "maxOutputTokens": "use max_tokens=",
+    "toolChoice": "use tool_choice=",
+}
+
+
+@pytest.mark.parametrize("foreign", FOREIGN)
+@pytest.mark.parametrize("face", FACES)
+def test_a_name_of_another_library_gets_the_name_here_first(face: str, foreign: str) -> None:
+    said = refused(face, **{foreign: 1})
+    assert said.startswith(f"settings: {foreign} is not a setting; {FOREIGN[foreign]}")
+    assert ". There are: messages, " in said
+
+
+def test_what_stands_for_a_foreign_name_is_a_setting_or_an_option_here() -> None:
+    known = {*SETTINGS, *SERVER_OPTIONS, *CLIENT_OPTIONS, *RUN_OPTIONS, "provider", "thinking_budget", "cache_key"}
+    for foreign, here in FOREIGN_NAMES.items():
+        assert foreign not in known, foreign
+        assert set(re.findall(r"\b([a-z_]+)=", here)) <= known, (foreign, here)
+
+
+def test_a_setting_of_a_call_is_none_of_a_client() -> None:
+    with pytest.raises(
+        InvalidField, match=r"openai: tools is a setting of a call: client\.run\(\.\.\., tools=\.\.\.\)"
+    ):
+        Client("openai", "m", tools=[])  # type: ignore[call-arg]
 
 
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "limits, a number": ({"limits": 5}, "settings: limits must be a LoopLimits, or a map of turns, tokens, "),
     "limits, misspelt": (
         {"limits": {"turn": 5}},
-        "limits: turn is not a field; there are: turns, .*; did you mean turns",
+        r"limits: turn is not a field; did you mean turns\? There are: turns, ",
     ),
     "limits, a value of a wrong kind": ({"limits": LoopLimits(turns="5")}, "settings: limits cannot be used: .*turns"),  # type: ignore[arg-type]
     "limits, not a number": ({"limits": LoopLimits(cost=float("nan"))}, "limits: cost must be 0 or more, not nan"),
@@ -91,17 +135,25 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "tool_choice": ({"tool_choice": "requird"}, "settings: tool_choice 'requird' is not .* did you mean required"),
     "tool_choice, a map": (
         {"tool_choice": {"type": "function", "function": {"name": "get_wether"}}, "tools": [get_weather]},
-        "settings: tool_choice 'get_wether' is not a tool of this request; .*; did you mean get_weather",
+        "settings: tool_choice 'get_wether' is not a tool of this request; did you mean get_weather",
     ),
     "readers, a word": ({"options": {"readers": "bare_json"}}, "settings: readers must be a list of names, not 'bare"),
     "readers, a number": ({"options": {"readers": 3}}, "settings: readers must be a list of names, not 3"),
     "thinking": ({"thinking": True}, "settings: thinking has the wrong type: Expected `str"),
     "cancel": ({"cancel": 3}, "settings: cancel must be a Cancel"),
-    "approve": ({"approve": 3}, "settings: approve must be a function"),
+    "approve": (
+        {"approve": 3},
+        "settings: approve must be a function of a call and its preview, True, or names of tools",
+    ),
+    "approve, a word": ({"approve": "get_weather"}, "settings: approve must be a function of a call and its preview, "),
+    "approve, misspelt": (
+        {"approve": ["get_wether"], "tools": [get_weather]},
+        r"settings: approve 'get_wether' is not a tool of this request; did you mean get_weather\? There are: ",
+    ),
     "on_event": ({"on_event": 3}, "settings: on_event must be a function"),
-    "capabilities": ({"capabilities": {"imges": False}}, "openai: imges is not a capability; .* did you mean images?"),
+    "capabilities": ({"capabilities": {"imges": False}}, "openai: imges is not a capability; did you mean images?"),
     "timeouts": ({"options": {"timeouts": "x"}}, "settings: timeouts must be a Timeouts, or a map of connect, "),
-    "retries": ({"options": {"retries": {"atempts": 2}}}, "retries: atempts is not a field; .* did you mean attempts"),
+    "retries": ({"options": {"retries": {"atempts": 2}}}, "retries: atempts is not a field; did you mean attempts"),
     "headers": ({"options": {"headers": 3}}, "openai: headers must be a map"),
     "a header": ({"options": {"headers": {"x-count": 3}}}, r"openai: options cannot be used: .* at `\$\.headers"),
     "a quirk": ({"options": {"quirks": {1: 2}}}, r"openai: options cannot be used: .* at `.*\$\.quirks"),
@@ -109,7 +161,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "api_key": ({"options": {"api_key": 3}}, r"openai: options cannot be used: .* at `\$\.api_key"),
     "an option": (
         {"options": {"timeout": 5}},
-        "openai: timeout is not an option of a provider; .* did you mean timeouts",
+        r"openai: timeout is not an option of a client; use timeouts=\. There are: name, ",
     ),
     "model": ({"model": 5}, "settings: model has the wrong type: Expected `str"),
     "model, bytes": ({"model": b"gpt"}, "settings: model has the wrong type: Expected `str"),
@@ -213,8 +265,10 @@ def test_an_option_that_a_call_of_a_client_is_given_says_where_it_belongs() -> N
 
 NAMED: list[tuple[tuple[Any, ...], type[Exception], str]] = [
     (("?", None, "openai"), InvalidField, "openai: model 'openai' is a provider: write openai/MODEL"),
-    (("?", None, "gpt-4o"), UnknownProvider, "write the model with its provider: openai/gpt-4o"),
-    (("?", None, "my-own"), UnknownProvider, "write the model with its provider: PROVIDER/my-own"),
+    (("?", None, "gpt-4oo"), UnknownProvider, "unknown provider 'gpt-4oo'; did you mean gpt-4o? Known: openai, "),
+    (("?", None, "my-own"), UnknownProvider, "write a model with its provider: PROVIDER/my-own. Known: openai, "),
+    (("?", "my-own"), UnknownProvider, "write a model with its provider: PROVIDER/my-own. Known: openai, "),
+    (("?", "opnai:gpt-4o"), UnknownProvider, "did you mean openai? Known: "),
     (("?", "opnai", "m"), UnknownProvider, "did you mean openai?"),
     (("?",), UnknownProvider, "pass provider=NAME, or model=PROVIDER/NAME"),
     (("?", "openai"), InvalidField, "openai: model is missing"),

@@ -364,6 +364,7 @@ def test_a_loop_by_the_number_of_its_iterations() -> None:
 
 def test_an_unknown_setting_lists_what_there_is() -> None:
     with pytest.raises(
-        InvalidField, match=r"tool is not a setting; there are: messages, system, tools,.*limits.*on_chunk"
+        InvalidField,
+        match=r"tool is not a setting; did you mean tools\? There are: messages, system,.*limits.*on_chunk",
     ):
         generate("?", "openai", "m", tool=[], options={"api_key": KEY})  # type: ignore[call-overload]

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from tests.traces.postgres import Database, Postgres
 from toolwire.gateway import accounts as accounts_module
 from toolwire.gateway.accounts import Accounts, Reservation
 from toolwire.gateway.errors import GatewayError
-from toolwire.gateway.keys import Key, Limit, limit_of, mint
+from toolwire.gateway.keys import NANO, Key, Limit, limit_of, mint
 from toolwire.gateway.ledger import LimitLedger
 from toolwire.gateway.memory import StoredMemory
 from toolwire.gateway.starting import url_of_database
@@ -259,6 +260,35 @@ def test_a_window_ends_and_what_is_refused_says_when(url: str) -> None:
         assert refused.value.error.status == 429
         clock.now += wait
         assert len(await tries(accounts, key, 2, requests=1)) == 1
+        await accounts.close()
+
+    asyncio.run(lead())
+
+
+@pytest.mark.parametrize(
+    ("begins", "ends"),
+    [
+        ("2026-01-31T23:59:59", "2026-02-01T00:00:00"),
+        ("2026-02-01T00:00:00", "2026-03-01T00:00:00"),
+        ("2028-02-29T12:00:00", "2028-03-01T00:00:00"),
+        ("2026-12-15T00:00:00", "2027-01-01T00:00:00"),
+    ],
+)
+def test_a_budget_of_a_month_lasts_for_the_calendar_month(begins: str, ends: str, url: str) -> None:
+    async def lead() -> None:
+        key, clock = made(url, limit_of("budget", "300/month")), Clock()
+        clock.now = datetime.fromisoformat(f"{begins}+00:00").timestamp()
+        end = datetime.fromisoformat(f"{ends}+00:00").timestamp()
+        accounts = Accounts(LimitLedger(url), clock)
+        assert len(await tries(accounts, key, 4, budget=100 * NANO)) == 3
+        with pytest.raises(GatewayError, match=r"no more of its budget \(\$300/month\) in this month") as refused:
+            await accounts.reserve(key, {"budget": 1})
+        assert refused.value.error.retry_after == max(1, end - clock.now)
+        clock.now = end - 1
+        assert await tries(accounts, key, 1, budget=1) == []
+        clock.now = end
+        assert len(await tries(accounts, key, 4, budget=100 * NANO)) == 3
+        assert taken(url, key, end) == [300 * NANO]
         await accounts.close()
 
     asyncio.run(lead())

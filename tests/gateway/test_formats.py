@@ -130,3 +130,19 @@ def test_a_format_that_there_is_not_is_refused_at_the_start() -> None:
     settings = read_settings('[routes.m]\nto = ["openai/small"]\nformat = "nope"')
     with pytest.raises(InvalidField, match=r"routes\.m.*format.*known: "):
         Routes(settings, {"openai": at("http://127.0.0.1:9", "openai")})
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("wire", [wire for wire in WIRES if wire != "ollama"])
+def test_calls_in_the_text_of_a_local_model_reach_a_client_of_another_wire_as_calls(wire: str, *, stream: bool) -> None:
+    with simulate([[said("hermes")]]) as model, standing(model.url, '[routes.m]\nto = ["ollama/qwen3"]') as stood:
+        answer, _ = ask(stood.url, wire, asked(wire, stream=stream))
+    assert [call.arguments for call in answer.tool_calls] == [{"city": city} for city in CITIES]
+    assert ((answer.content or "").strip(), answer.finish_reason) == ("I look.", "tool_calls")
+    assert "tools" in model.requests[0].body
+
+
+def test_on_one_wire_the_text_of_a_local_model_is_passed_on_unchanged() -> None:
+    with simulate([[said("hermes")]]) as model, standing(model.url, '[routes.m]\nto = ["ollama/qwen3"]') as stood:
+        answer, _ = ask(stood.url, "ollama", asked("ollama", stream=False))
+    assert (answer.tool_calls, answer.content) == ([], said("hermes"))

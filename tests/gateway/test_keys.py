@@ -5,12 +5,13 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
-from tests.gateway.standing import KEY, NAMES, WIRES, Answered, Stood, at, post, standing
+from tests.gateway.standing import KEY, NAMES, WIRES, Answered, Stood, at, post, send, standing
 from toolwire.config import PriceSettings, read_settings
 from toolwire.dialects import dialect
 from toolwire.errors import UserError
@@ -424,3 +425,28 @@ def test_what_is_too_long_is_told_where_the_route_for_it_has_no_price(guarded: G
     guarded.model.play(Fail(Error("context_length", "too long", 400, code="context_length_exceeded")))
     answered = ask(guarded.stood.url, guarded.make(budget="20/day"), "r")
     assert (answered.status, json.loads(answered.data)["error"]["code"]) == (400, "context_length_exceeded")
+
+
+def test_the_log_has_the_time_the_name_of_the_key_and_the_provider(guarded: Guarded) -> None:
+    key = guarded.make()
+    began = datetime.now(UTC)
+    body = json.dumps({"model": "openai/m", "messages": [{"role": "user", "content": "Hi"}]}).encode()
+    assert post(guarded.stood.url, "/v1/chat/completions", body, HEADERS["api-key"](key)).status == 200
+    line = guarded.stood.seen[0]
+    assert (line["key_name"], line["key"], line["provider"]) == ("ci", key[3:11], "openai/m")
+    assert next(iter(line)) == "time"
+    assert line["time"].endswith("Z")
+    assert began - timedelta(seconds=1) <= datetime.fromisoformat(line["time"]) <= datetime.now(UTC)
+
+
+def test_the_log_names_no_key_where_none_is_accepted(guarded: Guarded) -> None:
+    assert post(guarded.stood.url, "/v1/chat/completions", b"{}").status == 401
+    assert (guarded.stood.seen[0]["key"], guarded.stood.seen[0]["key_name"]) == ("", "")
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+@pytest.mark.parametrize("path", ["/health", "/ready"])
+def test_a_health_check_is_not_logged(guarded: Guarded, path: str, method: str) -> None:
+    assert send(guarded.stood.url, method, path, None).status == 200
+    assert post(guarded.stood.url, "/v1/chat/completions", b"{}").status == 401
+    assert [line["path"] for line in guarded.stood.seen.first(1)] == ["/v1/chat/completions"]

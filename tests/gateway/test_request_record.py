@@ -5,8 +5,10 @@ import msgspec
 from toolwire.gateway.request_record import RequestRecord
 
 RECORD = RequestRecord(
+    time="2026-11-27T12:00:00.000Z",
     request="tw_1",
     key="k1",
+    key_name="ann",
     path="/v1/messages",
     wire="anthropic",
     status=200,
@@ -20,7 +22,7 @@ RECORD = RequestRecord(
     cost=0.0,
 )
 LINE = (
-    '{"request":"tw_1","key":"k1","path":"/v1/messages","wire":"anthropic","status":200,"model":"claude",'
+    '{"time":"2026-11-27T12:00:00.000Z","request":"tw_1","key":"k1","key_name":"ann","path":"/v1/messages","wire":"anthropic","status":200,"model":"claude",'
     '"provider":"openrouter/anthropic/claude","ending":"continued","seconds":0.25,"input_tokens":3,"output_tokens":null,'
     '"estimated":false,"cost":0.0'
 )

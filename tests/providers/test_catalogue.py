@@ -96,7 +96,8 @@ def test_a_name_is_matched_whole(name: str | None, found: str | None) -> None:
         ("llama3.1:8b", Usage(5, 5), 0.0),
         ("mistral-nemo", Usage(5, 5), 0.0),
         ("ollama/llama3.1", None, 0.0),
-        ("ollama/qwen3", Usage(5, 5), None),
+        ("ollama/qwen3", Usage(5, 5), 0.0),
+        ("ollama/unheard-of", Usage(5, 5), None),
     ],
 )
 @pytest.mark.row("R001-50")
@@ -300,7 +301,7 @@ STRUGGLE = "may struggle with complex tool schemas"
         ("mistral-nemo", 4096, [SHORT]),
         ("ollama/qwen3", 4096, [SHORT]),
         ("ollama/qwen3", 32_000, []),
-        ("qwen3", 4096, []),
+        ("unheard-of", 4096, []),
         ("openai/gpt-oss", 4096, []),
         ("claude-opus-5-5", 4096, []),
         ("gpt-4o", 4096, ["shut down on 2027-01-14"]),

@@ -7,6 +7,8 @@ from toolwire.providers.catalogue import Model, Price
 from toolwire.types import Usage
 
 SEED = "January 2025"
+OCTOBER = "2026-10-07"
+TRANSCRIBED = [("gemini-3.8-flash", 0.75, 3.75), ("gemini-3.5-flash", 1.5, 9.0), ("gemini-3.5-flash-lite", 0.3, 2.5)]
 NOVEMBER = "2026-11-20"
 BUILT_IN = catalogue.built_in()
 
@@ -90,11 +92,8 @@ UNPRICED = [
     "gpt-6.1-sol",
     "gpt-6.1-terra",
     "claude-mythos-5-2",
-    "gemini-3.8-flash",
     "gemini-3.7-flash",
     "gemini-3.6-flash",
-    "gemini-3.5-flash",
-    "gemini-3.5-flash-lite",
     "gemini-3.1-pro-preview",
 ]
 
@@ -227,13 +226,22 @@ def test_prices_of_november_2026(
     assert f"${price_in:g}" in " ".join(entry.words.values()).replace("0.10", "0.1").replace("0.50", "0.5")
 
 
+@pytest.mark.parametrize(("name", "given", "taken"), TRANSCRIBED)
+def test_a_price_of_googles_page_names_its_own_date(name: str, given: float, taken: float) -> None:
+    entry = catalogue.model(f"gemini/{name}")
+    assert entry is not None
+    assert entry.price is not None
+    assert (entry.price.input, entry.price.output, entry.price.as_of) == (given, taken, OCTOBER)
+    assert "ai.google.dev" in entry.price.source
+
+
 def test_a_model_without_a_published_price_has_no_cost() -> None:
     assert [entry.name for entry in catalogue.models(as_of=NOVEMBER) if entry.price is None] == UNPRICED
     assert [catalogue.cost(Usage(1, 1), name) for name in UNPRICED] == [None] * len(UNPRICED)
 
 
 def test_the_two_dates_do_not_overlap_and_nothing_else_is_built_in() -> None:
-    names = {row[0] for row in REPORTED} | set(UNPRICED)
+    names = {row[0] for row in (*REPORTED, *TRANSCRIBED)} | {"qwen3", *UNPRICED}
     assert {entry.name for entry in catalogue.models(as_of=NOVEMBER)} == names
     assert {entry.as_of for entry in BUILT_IN.entries} == {SEED, NOVEMBER}
 
@@ -248,7 +256,7 @@ def test_every_entry_says_where_it_comes_from_and_when() -> None:
     for price in [entry.price for entry in BUILT_IN.entries if entry.price]:
         for dated in [price, price.after] if price.after else [price]:
             assert dated.source
-            assert dated.as_of in (SEED, NOVEMBER)
+            assert dated.as_of in (SEED, OCTOBER, NOVEMBER)
 
 
 def test_names_and_aliases_are_unique_within_the_built_in_data() -> None:
@@ -274,5 +282,5 @@ def test_models_of_a_provider() -> None:
 @pytest.mark.row("R001-32")
 def test_every_local_model_is_free() -> None:
     local = [entry for entry in catalogue.models() if entry.local]
-    assert len(local) == 10
-    assert [catalogue.cost(Usage(10, 10), entry) for entry in local] == [0.0] * 10
+    assert len(local) == 11
+    assert [catalogue.cost(Usage(10, 10), entry) for entry in local] == [0.0] * 11

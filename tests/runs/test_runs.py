@@ -217,7 +217,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"model": 5}, "model has the wrong type"),
     ({"auto_tools": "no"}, "auto_tools has the wrong type"),
     ({"options": 5}, "options must be a map"),
-    ({"approve": 5}, "approve must be a function, True, or names of tools in a list"),
+    ({"approve": 5}, "approve must be a function of a call and its preview, True, or names of tools in a list"),
     *(({"deadline": value}, "deadline must be a number of seconds above 0") for value in (0, -1, "5", True, math.nan)),
 ]
 

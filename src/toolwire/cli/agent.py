@@ -56,6 +56,7 @@ ENDINGS = {
     "limit": (_LIMIT, "no answer within the limit"),
     "budget": (_LIMIT, "no answer within the budget"),
     "no_progress": (_UNANSWERED, "no progress"),
+    "unread_call": (_UNANSWERED, "a call was not read"),
     "refused": (_UNANSWERED, "the model refused"),
     "cancelled": (_INTERRUPTED, "interrupted"),
     "error": (_UNANSWERED, "failed"),
@@ -83,9 +84,7 @@ def client_of(provider: Any, model: str | None, base_url: str | None = None) -> 
         server, model_name = provider_of(provider, model)
     except UnknownProvider as problem:
         if provider is None:
-            raise UserError(
-                f"name the provider of {model!r}, by --provider or --model PROVIDER/NAME. {problem}"
-            ) from None
+            raise UserError(f"--model {model}: {problem}") from None
         raise
     if base_url is not None:
         server = server.with_options(base_url=base_url.rstrip("/"))

@@ -17,7 +17,7 @@ from toolwire.cli.tools import summary_of
 from toolwire.client.failures import ProviderError
 from toolwire.errors import ToolwireError, UserError
 from toolwire.loop import Done
-from toolwire.providers import named
+from toolwire.providers.known import target_of
 from toolwire.resolvers import tools_of
 
 _HELP = (
@@ -77,11 +77,11 @@ def _tools(agent: Agent, _rest: str) -> None:
 
 def _model(agent: Agent, rest: str) -> None:
     """Switch to another model. A name without a provider is looked up at the current provider."""
-    provider, slash, _ = rest.partition("/")
     if not rest:
         agent.screen.line(f"{agent.name} {agent.client.model}")
         return
-    elsewhere = slash and named(provider) is not None
+    target = target_of(rest)
+    elsewhere = target is not None and target[1] != rest
     agent.switch_model(client_of(None if elsewhere else agent.client.provider, rest))
     agent.screen.line(f"[{agent.name} {agent.client.model}]", "note")
 

@@ -47,7 +47,7 @@ class SavedConversation(Saved, frozen=True, kw_only=True):
         """True if the model has answered, so that the user has to write next."""
         messages = self.context.messages
         answered = bool(messages) and messages[-1].role == "assistant" and not messages[-1].tool_calls
-        return answered and self.ending in ("", "answer", "refused")
+        return answered and self.ending in ("", "answer", "unread_call", "refused")
 
     @property
     def prompts(self) -> list[str]:

@@ -14,7 +14,7 @@ from toolwire.cli.parsing import require_extra
 from toolwire.errors import InvalidField, UserError
 
 _LIMITS = {
-    "requests": ("60/min", "requests in a window: N/min, N/hour or N/day; a bare N is a minute"),
+    "requests": ("60/min", "requests in a window: N/min, N/hour, N/day or N/month; a bare N is a minute"),
     "tokens": ("100000/min", "tokens in a window"),
     "budget": ("20/day", "US dollars in a window"),
 }
@@ -25,7 +25,7 @@ def add(commands: Any) -> None:
     command = commands.add_parser("keys", help="create, list, show and revoke the keys of a gateway")
     actions = command.add_subparsers(metavar="ACTION")
     create = actions.add_parser("create", help="create a key, and print it once")
-    create.add_argument("--name", required=True, help="the name of the key's owner")
+    create.add_argument("--name", required=True, help="the name of the key's owner, which no other key has")
     create.add_argument("--models", metavar="A,B/*", help="the models that the key may use (default: all)")
     for limit, (example, text) in _LIMITS.items():
         create.add_argument(f"--{limit}", metavar=example, help=text)
@@ -70,7 +70,7 @@ def _create(options: argparse.Namespace) -> int:
         raise InvalidField("models", "must name a model; without --models the key may ask for all")
     text, key = mint(options.name, models, limits, now, expires)
     with _ledger(options) as ledger:
-        ledger.add(key)
+        ledger.add_named(key)
     print(text)
     return 0
 

@@ -131,11 +131,16 @@ def _checked_beginning(source: Any, name: str) -> bytes:
         beginning += more
     if not _STREAM.search(beginning):
         raise InvalidBody("is empty" if not beginning.strip() else "this is not a stream", path="body")
-    if beginning.lstrip()[:1] in (b"{", b"[") and name != "ollama":
-        beginning += source.read()
-        body = _parse_or_none(beginning)
-        if type(body) is dict and "error" not in body:
-            raise InvalidBody("this is one JSON object, not a stream; is it a --kind response?", path="body")
+    if beginning.lstrip()[:1] in (b"{", b"["):
+        line = _parse_or_none(_LINE_END.split(beginning.strip(), 1)[0])
+        if name != "ollama" or line is None:
+            beginning += source.read()
+            body = _parse_or_none(beginning)
+            if type(body) is dict and "error" not in body:
+                raise InvalidBody("this is one JSON object, not a stream; is it a --kind response?", path="body")
+            line = body[0] if type(body) is list and body else line
+        if type(line) is dict:
+            check_wire(line, "stream", name)
     elif (frame := _FRAME.search(beginning)) is not None and type(body := _parse_or_none(frame[1])) is dict:
         check_wire(body, "stream", name)
     return beginning

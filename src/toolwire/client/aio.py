@@ -3,7 +3,15 @@
 from collections.abc import AsyncIterator, Callable
 from typing import Any, Self, Unpack, overload
 
-from toolwire.client.dialogue import AnswerStream, BaseClient, ConversationStream
+from toolwire.client.dialogue import (
+    AnswerStream,
+    BaseClient,
+    ConversationStream,
+    chat_steps,
+    failed_early,
+    run_steps,
+    send_steps,
+)
 from toolwire.client.options import pop_client_options
 from toolwire.client.settings import (
     AnyChoice,
@@ -49,7 +57,7 @@ class Client(BaseClient):
         self, messages: Prompt, tools: Tools = (), tool_choice: AnyChoice = None, **settings: Unpack[ChatSettings]
     ) -> Response:
         """Send messages once and return the answer; no tool runs. Raise ProviderError if the provider fails."""
-        return await arun(self.chat_steps(messages, {**settings, "tools": tools or (), "tool_choice": tool_choice}))
+        return await arun(chat_steps(self, messages, {**settings, "tools": tools or (), "tool_choice": tool_choice}))
 
     @overload
     async def generate(self, prompt: Prompt = None, **settings: Unpack[ClientTyped[T_co]]) -> T_co: ...
@@ -62,7 +70,7 @@ class Client(BaseClient):
 
         Raise NoStructuredOutput if the answer has no such value.
         """
-        return await arun(self.run_steps(prompt, settings, value=True))
+        return await arun(run_steps(self, prompt, settings, value=True))
 
     @overload
     async def run(self, prompt: Prompt = None, **settings: Unpack[ClientTyped[T_co]]) -> Done[T_co]: ...
@@ -75,7 +83,7 @@ class Client(BaseClient):
 
         With `output`, `Done.output` is the parsed value.
         """
-        return await arun(self.run_steps(prompt, settings))
+        return await arun(run_steps(self, prompt, settings))
 
     @overload
     def stream(self, prompt: Prompt = None, **settings: Unpack[ClientTyped[T_co]]) -> "Stream[T_co]": ...
@@ -89,7 +97,7 @@ class Client(BaseClient):
 
     async def send(self, request: Request) -> Response:
         """Send a request that was decoded from any wire and return the answer; no tool runs."""
-        return await arun(self.send_steps(request))
+        return await arun(send_steps(self, request))
 
     def send_stream(self, request: Request) -> "EventStream":
         """Send a request that was decoded from any wire and return the events of the answer as they arrive."""
@@ -116,12 +124,28 @@ class Stream(ConversationStream[T_co]):
 
     _drive = staticmethod(aflow)
 
+    async def begin(self) -> Self:
+        """Wait for the first item, so that an error before the answer is raised here; return the stream.
+
+        A web server calls this before it sends its status.
+        """
+        if not self._held:
+            async for item in self._items:
+                self._held.append(item)
+                if not failed_early(item):  # otherwise the error is raised next
+                    break
+        return self
+
     async def __aiter__(self) -> AsyncIterator[StreamItem]:
+        while self._held:
+            yield self._held.pop()
         async for item in self._items:
             yield item
 
     async def next(self) -> tuple[list[StreamItem], Self | None]:
         """Return the next items and the stream; at the end, an empty list and None."""
+        if self._held:
+            return [self._held.pop()], self
         async for item in self._items:
             return [item], self
         return [], None
@@ -131,7 +155,7 @@ class Stream(ConversationStream[T_co]):
 
         Raise RuntimeError if the stream was closed before it began.
         """
-        async for item in self._items:
+        async for item in self:
             if on_chunk is not None:
                 on_chunk(item)
         if self.done is None:

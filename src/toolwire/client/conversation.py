@@ -22,15 +22,15 @@ from toolwire.client.clearing import ConversationClearing
 from toolwire.client.exchange import ExchangeState, ProviderConnection, exchange_steps
 from toolwire.client.options import check_settings
 from toolwire.dialects import NAMES, dialect
-from toolwire.errors import InvalidField, ToolwireError, did_you_mean
+from toolwire.errors import InvalidField, ToolwireError, listed, suggestion
 from toolwire.loop import AskModel, Broken, Cancelled, Done, Loop, LoopLimits, LoopStep, Outcome, RunTools, tool_loop
 from toolwire.providers.catalogue import cost
 from toolwire.resolvers import RunSecrets
 from toolwire.resolvers.execution import Cancel, Limits
 from toolwire.resolvers.reading import read_tools, tool_list, unique_tools
-from toolwire.text import detect
 from toolwire.text.looks import look_of_call
 from toolwire.text.quoting import texts_given
+from toolwire.text.usual_forms import unread_formats
 from toolwire.types import (
     Audio,
     Context,
@@ -45,6 +45,7 @@ from toolwire.types import (
     ServerTool,
     Text,
     Tool,
+    ToolCall,
     ToolChoice,
 )
 from toolwire.types.conversation import called_name
@@ -60,7 +61,10 @@ OnEnd = Callable[[Done], None]
 
 
 class RunSetup(Struct, frozen=True):
-    """A run's request, the resolver of its tools and its settings. `started` is the start time (monotonic)."""
+    """A run's request, the resolver of its tools and its settings.
+
+    `started` is the start time (monotonic). `approval` are the tools whose calls end the run before they are run.
+    """
 
     request: Request
     resolve: Any = None
@@ -74,6 +78,11 @@ class RunSetup(Struct, frozen=True):
     recording: Any = None
     call_log: Any = None
     started: float | None = None
+    approval: bool | tuple[str, ...] = ()
+
+    def runs_unapproved(self, call: ToolCall) -> bool:
+        """Return True if `call` needs no approval."""
+        return not self.approval if isinstance(self.approval, bool) else call.name not in self.approval
 
 
 class _Listener(Struct, frozen=True):
@@ -126,7 +135,8 @@ def _check_offered(choice: ToolChoice | None, tools: Iterable[Tool | ServerTool]
     for name in choice.names:
         if name not in offered:
             known = (*_MODES, *offered)
-            detail = f"{name!r} is not a tool of this request; there are: {', '.join(known)}{did_you_mean(name, known)}"
+            known_names = listed(known, suggestion(name, known))
+            detail = f"{name!r} is not a tool of this request{known_names}"
             raise InvalidField("tool_choice", detail, path="settings")
 
 
@@ -251,7 +261,7 @@ def _loop_of(upstream: ProviderConnection, setup: RunSetup, account: Account) ->
     return tool_loop(
         setup.request,
         limits=setup.limits,
-        auto_tools=setup.auto_tools,
+        auto_tools=setup.runs_unapproved if setup.auto_tools and setup.approval else setup.auto_tools,
         terminal_tool=setup.terminal_tool,
         price=cost,
         elapsed=lambda: upstream.now() - start_time,
@@ -382,13 +392,25 @@ def _run_tools(
 
 
 def _with_hint(setup: RunSetup, done: Done) -> Done:
-    """Add a reason to an answer that looks like a call and was not taken for one."""
-    looks = look_of_call(done.message.text) if done.ending == "answer" and setup.request.tools else None
+    """Add a reason to an answer that looks like a call and was not taken for one.
+
+    If a known format has a call of an offered tool there, the answer is an unread call. An answer that fits the form of
+    `output=` stays an answer.
+    """
+    tools = [tool for tool in setup.request.tools if isinstance(tool, Tool)]
+    if done.ending != "answer" or not tools:
+        return done
+    text, model = done.message.text, setup.request.model
+    context = replace(setup.request.context, messages=done.history)
+    given = texts_given(replace(setup.request, context=context))
+    names = () if setup.output_plan is not None else unread_formats(text, model, tools, given)
+    looks = look_of_call(text) or (f"in the format {names[0]}" if names else None)
     if looks is None:
         return done
-    names = [name for name in detect(done.message.text, tools=setup.request.tools).names if name != "tagged"]
-    hint = f"; to parse it, pass {' or '.join(f'format={name!r}' for name in names)}" if names else ""
-    return replace(done, reason=f"the answer looks like a call ({looks}), but nothing was run: {_NOT_PARSED}{hint}")
+    parsers = [name for name in names if name != "tagged"]
+    hint = f"; to parse it, pass {' or '.join(f'format={name!r}' for name in parsers)}" if parsers else ""
+    reason = f"the answer looks like a call ({looks}), but nothing was run: {_NOT_PARSED}{hint}"
+    return replace(done, ending="unread_call" if names else "answer", reason=reason)
 
 
 def _report_and_emit(listener: _Listener | None, event: Any) -> Work[None]:

@@ -19,7 +19,15 @@ from toolwire.client.clearing import Clearing, ConversationClearing, context_win
 from toolwire.client.conversation import OnEnd, RunSetup, check_media, conversation_steps, request_of
 from toolwire.client.exchange import ExchangeState, ProviderConnection, Retries, Retrying, exchange_steps
 from toolwire.client.failures import AllFailed, ChoiceIgnored, ProviderError, exception_of
-from toolwire.client.options import RunOptions, check_methods, check_options, check_types, names_of, struct_of
+from toolwire.client.options import (
+    RunOptions,
+    check_approval,
+    check_methods,
+    check_options,
+    check_types,
+    names_of,
+    struct_of,
+)
 from toolwire.client.settings import ClientOptions, OnChunk, OnEvent, Prompt, Providers, StreamItem
 from toolwire.dialects import traits_of
 from toolwire.errors import InvalidField
@@ -27,6 +35,7 @@ from toolwire.loop import Done, LoopLimits
 from toolwire.loop.steps import ANSWER, T_co
 from toolwire.providers import Provider, provider_of
 from toolwire.providers.catalogue import cost
+from toolwire.providers.known import model_at
 from toolwire.resolvers import RunSecrets, approved, cover_files, offers_tools, tools_of
 from toolwire.resolvers.execution import Limits, runner_of
 from toolwire.types import (
@@ -94,135 +103,151 @@ class BaseClient:
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.provider.name!r}, model={self.model!r})"
 
-    def chat_steps(self, messages: Prompt, settings: Mapping[str, Any]) -> Work[Response]:
-        """Send the messages once and return the answer. Raise ProviderError if the provider fails."""
-        return self._ask_in_turn(lambda one, options, _last: one.chat_once_steps(messages, options), settings)
 
-    def _ask_in_turn(self, begin: _StartSteps[T], settings: Mapping[str, Any]) -> Work[T]:
-        """Ask this provider, and then the others in turn while each fails before its answer has begun."""
-        return self._ask_others_too(begin, settings) if self.others else begin(self, dict(settings), True)
+def chat_steps(client: BaseClient, messages: Prompt, settings: Mapping[str, Any]) -> Work[Response]:
+    """Send the messages once and return the answer. Raise ProviderError if the provider fails."""
+    return _ask_in_turn(client, lambda one, options, _last: _chat_once_steps(one, messages, options), settings)
 
-    def _ask_others_too(self, begin: _StartSteps[T], settings: Mapping[str, Any]) -> Work[T]:
-        """Ask each provider in turn until one has begun an answer."""
-        causes: list[Exception] = []
-        settings = {name: list(one) if isinstance(one, Iterator) else one for name, one in settings.items()}
-        without_model = {name: value for name, value in settings.items() if name != "model"}
-        for one in (self, *self.others):
-            try:
-                options = dict(settings if one is self or one.model is None else without_model)
-                return (yield from begin(one, options, len(causes) == len(self.others)))
-            except ProviderError as problem:
-                causes.append(problem)
-        raise causes[0] if len(causes) == 1 else AllFailed(causes)
 
-    def chat_once_steps(self, messages: Any, settings: dict[str, Any]) -> Work[Response]:
-        """Send the messages once, to this provider only."""
-        upstream = self._upstream(settings)
-        request, _ = self._request(messages, settings)
-        return (yield from _answer_steps(upstream, request))
+def _ask_in_turn(client: BaseClient, begin: _StartSteps[T], settings: Mapping[str, Any]) -> Work[T]:
+    """Ask this provider, and then the others in turn while each fails before its answer has begun."""
+    return _ask_others_too(client, begin, settings) if client.others else begin(client, dict(settings), True)
 
-    def send_steps(self, request: Request, *, stream: bool = False) -> Work[Response]:
-        """Send a decoded request. With `stream`, emit the events of its answer as they arrive."""
-        if not isinstance(request, Request):
-            kind = type(request).__name__
-            raise InvalidField("request", f"must be a Request, not {kind}; `chat` takes messages", path="send")
-        check_media(request.messages)
 
-        def begin(one: BaseClient, options: dict[str, Any], _last: bool) -> Work[Response]:
-            prepared = replace(request, model=one._model(options))
-            if not stream:
-                return (yield from _answer_steps(one.upstream, prepared))
-            return (yield from _stream_steps(one.upstream, replace(prepared, stream=True)))
+def _ask_others_too(client: BaseClient, begin: _StartSteps[T], settings: Mapping[str, Any]) -> Work[T]:
+    """Ask each provider in turn until one has begun an answer."""
+    causes: list[Exception] = []
+    settings = {name: list(one) if isinstance(one, Iterator) else one for name, one in settings.items()}
+    without_model = {name: value for name, value in settings.items() if name != "model"}
+    for one in (client, *client.others):
+        try:
+            options = dict(settings if one is client or one.model is None else without_model)
+            return (yield from begin(one, options, len(causes) == len(client.others)))
+        except ProviderError as problem:
+            causes.append(problem)
+    raise causes[0] if len(causes) == 1 else AllFailed(causes)
 
-        return self._ask_in_turn(begin, {"model": request.model})
 
-    def run_steps(
-        self,
-        prompt: Prompt,
-        settings: Mapping[str, Any],
-        on_end: OnEnd | None = None,
-        *,
-        stream: bool = False,
-        value: bool = False,
-        call_log: Any = None,
-    ) -> Work[Any]:
-        """Run the tool loop until it ends, and return `Done`.
+def _chat_once_steps(client: BaseClient, messages: Any, settings: dict[str, Any]) -> Work[Response]:
+    """Send the messages once, to this provider only."""
+    upstream = _connection_of(client, settings)
+    request, _ = _request_for(client, messages, settings)
+    return (yield from _answer_steps(upstream, request))
 
-        If `value` is true and `output=` was given, return the parsed output instead. A `call_log` records the outcome
-        of each exchange and call, and replays it when the run is resumed.
-        """
-        settings = dict(settings)
-        options = RunOptions.pop_from(settings)
-        on_chunk = options.on_chunk
-        if stream or on_chunk is not None:
-            settings["stream"] = True
-        started: list[float] = []
 
-        def begin(one: BaseClient, request_settings: dict[str, Any], last: bool) -> Work[Any]:
-            started.append(time.monotonic())
-            upstream, setup = one.prepared(prompt, options, request_settings, covered=getattr(call_log, "files", ()))
-            setup = replace(setup, started=started[0])
-            if call_log is not None:
-                upstream, setup = call_log.bind(upstream, setup)
-            done = yield from _conversation(upstream, setup, options.on_event, on_end, last=last)
-            if done.error is not None and _failed_early(done):
-                raise exception_of(done.error, upstream.provider.name)
-            return setup.output_plan.value(done) if value and setup.output_plan is not None else done
+def send_steps(client: BaseClient, request: Request, *, stream: bool = False) -> Work[Response]:
+    """Send a decoded request. With `stream`, emit the events of its answer as they arrive."""
+    if not isinstance(request, Request):
+        kind = type(request).__name__
+        raise InvalidField("request", f"must be a Request, not {kind}; `chat` takes messages", path="send")
+    check_media(request.messages)
 
-        steps = self._ask_in_turn(begin, settings)
-        return steps if on_chunk is None else handle_emits(steps, partial(_show_chunk, on_chunk))
+    def begin(one: BaseClient, options: dict[str, Any], _last: bool) -> Work[Response]:
+        prepared = replace(request, model=options.get("model") or _model_for(one, {}))
+        if not stream:
+            return (yield from _answer_steps(one.upstream, prepared))
+        return (yield from _stream_steps(one.upstream, replace(prepared, stream=True)))
 
-    def prepared(
-        self, prompt: Prompt, options: RunOptions, settings: dict[str, Any], *, covered: Sequence[str | Path] = ()
-    ) -> tuple[ProviderConnection, RunSetup]:
-        """Return the connection and the setup of a run.
+    return _ask_in_turn(client, begin, {"model": request.model})
 
-        `settings` are those of its requests, `covered` are files that no tool may touch.
-        """
-        upstream = self._upstream(settings)
-        resolver_option = None if options.resolver is None else runner_of(options.resolver, "resolver")
-        if offers_tools(resolver_option) and not (settings.get("tools") or getattr(prompt, "tools", None)):
-            settings["tools"] = resolver_option  # without other tools, a resolver declares those that it lists
-        request, tool_resolver = self._request(prompt, settings)
-        resolver = tool_resolver if resolver_option is None else _replace_resolver(tool_resolver, resolver_option)
-        setup = RunSetup(
-            request,
-            _bind_resolver(resolver, request, options),
-            auto_tools=options.auto_tools,
-            limits=options.limits,
-            running=options.running,
-            terminal_tool=options.terminal_tool,
-            cancel=options.cancel,
-        )
-        if options.output is not None:
-            setup = _with_output(setup, upstream, options.output)
-        if options.clearing is not None:
-            upstream, setup = _with_clearing(upstream, setup, options.clearing)
-        if options.traces is not None:
-            setup = replace(setup, recording=_recording(setup, upstream, options.traces))
-            covered = (*covered, *setup.recording.files)
-        cover_files(resolver, covered)
-        return upstream, setup
 
-    def _upstream(self, settings: dict[str, Any]) -> ProviderConnection:
-        """Return the connection with the `capabilities` of this call. Observations about models stay the client's."""
-        capabilities = settings.pop("capabilities", None)
-        if capabilities is None:
-            return self.upstream
-        provider = self.provider.with_options(capabilities=capabilities)
-        return replace(self.upstream, provider=provider, dialect=provider.speaks())
+def run_steps(
+    client: BaseClient,
+    prompt: Prompt,
+    settings: Mapping[str, Any],
+    on_end: OnEnd | None = None,
+    *,
+    stream: bool = False,
+    value: bool = False,
+    call_log: Any = None,
+) -> Work[Any]:
+    """Run the tool loop until it ends, and return `Done`.
 
-    def _request(self, prompt: Any, settings: dict[str, Any]) -> tuple[Any, Any]:
-        return request_of(prompt, **{**settings, "model": self._model(settings)})
+    If `value` is true and `output=` was given, return the parsed output instead. A `call_log` records the outcome
+    of each exchange and call, and replays it when the run is resumed.
+    """
+    settings = dict(settings)
+    options = RunOptions.pop_from(settings)
+    on_chunk = options.on_chunk
+    if stream or on_chunk is not None:
+        settings["stream"] = True
+    started: list[float] = []
 
-    def _model(self, settings: dict[str, Any]) -> str | None:
-        """Return the model that a call names, else the client's. Raise InvalidField if there is none."""
-        model: str | None = settings.get("model") or self.model
-        if model is None and not traits_of(self.provider.dialect).names_model_in_path:
-            raise InvalidField(
-                "model", "is missing: neither the client nor the call names one", path=self.provider.name
-            )
-        return model
+    def begin(one: BaseClient, request_settings: dict[str, Any], last: bool) -> Work[Any]:
+        started.append(time.monotonic())
+        upstream, setup = prepare_run(one, prompt, options, request_settings, covered=getattr(call_log, "files", ()))
+        setup = replace(setup, started=started[0])
+        if call_log is not None:
+            upstream, setup = call_log.bind(upstream, setup)
+        done = yield from _conversation(upstream, setup, options.on_event, on_end, last=last)
+        if done.error is not None and failed_early(done):
+            raise exception_of(done.error, upstream.provider.name)
+        return setup.output_plan.value(done) if value and setup.output_plan is not None else done
+
+    steps = _ask_in_turn(client, begin, settings)
+    return steps if on_chunk is None else handle_emits(steps, partial(_show_chunk, on_chunk))
+
+
+def prepare_run(
+    client: BaseClient,
+    prompt: Prompt,
+    options: RunOptions,
+    settings: dict[str, Any],
+    *,
+    covered: Sequence[str | Path] = (),
+) -> tuple[ProviderConnection, RunSetup]:
+    """Return the connection and the setup of a run.
+
+    `settings` are those of its requests, `covered` are files that no tool may touch.
+    """
+    upstream = _connection_of(client, settings)
+    resolver_option = None if options.resolver is None else runner_of(options.resolver, "resolver")
+    if offers_tools(resolver_option) and not (settings.get("tools") or getattr(prompt, "tools", None)):
+        settings["tools"] = resolver_option  # without other tools, a resolver declares those that it lists
+    request, tool_resolver = _request_for(client, prompt, settings)
+    resolver = tool_resolver if resolver_option is None else _replace_resolver(tool_resolver, resolver_option)
+    setup = RunSetup(
+        request,
+        _bind_resolver(resolver, request, options),
+        auto_tools=options.auto_tools,
+        limits=options.limits,
+        running=options.running,
+        terminal_tool=options.terminal_tool,
+        cancel=options.cancel,
+        approval=() if callable(options.approve) else options.approve or (),
+    )
+    check_approval(setup.approval, request.tools)
+    if options.output is not None:
+        setup = _with_output(setup, upstream, options.output)
+    if options.clearing is not None:
+        upstream, setup = _with_clearing(upstream, setup, options.clearing)
+    if options.traces is not None:
+        setup = replace(setup, recording=_recording(setup, upstream, options.traces))
+        covered = (*covered, *setup.recording.files)
+    cover_files(resolver, covered)
+    return upstream, setup
+
+
+def _connection_of(client: BaseClient, settings: dict[str, Any]) -> ProviderConnection:
+    """Return the connection with the `capabilities` of this call. Observations about models stay the client's."""
+    capabilities = settings.pop("capabilities", None)
+    if capabilities is None:
+        return client.upstream
+    provider = client.provider.with_options(capabilities=capabilities)
+    return replace(client.upstream, provider=provider, dialect=provider.speaks())
+
+
+def _request_for(client: BaseClient, prompt: Any, settings: dict[str, Any]) -> tuple[Any, Any]:
+    return request_of(prompt, **{**settings, "model": _model_for(client, settings)})
+
+
+def _model_for(client: BaseClient, settings: dict[str, Any]) -> str | None:
+    """Return the model that a call names, else the client's. Raise InvalidField if there is none."""
+    named: str | None = settings.get("model")
+    model = model_at(client.provider.name, named) if named and isinstance(named, str) else named or client.model
+    if model is None and not traits_of(client.provider.dialect).names_model_in_path:
+        raise InvalidField("model", "is missing: neither the client nor the call names one", path=client.provider.name)
+    return model
 
 
 def _default_transport() -> Transport:
@@ -237,7 +262,7 @@ def _pop_options(settings: dict[str, Any], names: Iterable[str]) -> dict[str, An
 
 def _bind_resolver(resolver: Any, request: Any, options: RunOptions) -> Any:
     """Return the resolver of the calls, bound to the declared tools and the context, and with approval."""
-    ask = options.approve
+    ask = options.approve if callable(options.approve) else None
     if hasattr(resolver, "available_tools"):
         from toolwire.resolvers.session import Session, prepare  # noqa: PLC0415 - only where there is a resolver
 
@@ -296,11 +321,11 @@ def _conversation(
         set_secrets(RunSecrets(setup.resolve, [upstream.provider.key]))
     if last:
         return conversation_steps(upstream, setup, on_event, on_end)
-    report = None if on_event is None else lambda event: None if _failed_early(event) else on_event(event)
+    report = None if on_event is None else lambda event: None if failed_early(event) else on_event(event)
     return handle_emits(conversation_steps(upstream, setup, report, on_end), _emit_unless_failed)
 
 
-def _failed_early(event: Any) -> bool:
+def failed_early(event: Any) -> bool:
     """Return True if a run ended with an error before any part of an answer, thinking included."""
     if not isinstance(event, Done) or event.error is None:
         return False
@@ -315,7 +340,7 @@ def _show_chunk(on_chunk: OnChunk, event: Any) -> Work[None]:
 
 
 def _emit_unless_failed(event: Any) -> Work[None]:
-    if not _failed_early(event):
+    if not failed_early(event):
         yield Emit(event)
 
 
@@ -393,7 +418,8 @@ class ConversationStream(Generic[T_co]):
     ) -> None:
         # The steps refer to this list and not to the stream, so that an unused stream is collected and ends.
         self._ends: list[Done[T_co]] = []
-        steps = filter_emits(client.run_steps(prompt, settings, self._ends.append, stream=True), _stream_item)
+        self._held: list[StreamItem] = []
+        steps = filter_emits(run_steps(client, prompt, settings, self._ends.append, stream=True), _stream_item)
         self._items = self._drive(steps if close is None else _close_after(steps, close))
 
     @property
@@ -416,7 +442,7 @@ class AnswerStream:
         # The steps refer to this list and not to the stream, so that an unused stream is collected and ends.
         self._answers: list[Response] = []
         self._held: list[Event] = []
-        self._items: Any = self._drive(_pass_result(client.send_steps(request, stream=True), self._answers.append))
+        self._items: Any = self._drive(_pass_result(send_steps(client, request, stream=True), self._answers.append))
 
     @property
     def response(self) -> Response | None:

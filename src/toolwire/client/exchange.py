@@ -41,6 +41,7 @@ from toolwire.text.overlay.completions import raw_completions
 from toolwire.text.overlay.dialect import over
 from toolwire.text.quoting import texts_given
 from toolwire.text.tagged.call_blocks import calls_in_text
+from toolwire.text.usual_forms import UsualForms
 from toolwire.types import (
     CallDelta,
     CallEnd,
@@ -256,7 +257,10 @@ def _with_text_format(
     options: Any = {"given": chain(earlier_texts, texts_given(request)), "earlier": call_ids(request)}
     if upstream.provider.completions:
         return replace(upstream, dialect=raw_completions(upstream.provider, tools, **options))
-    options |= {"format": format_name or "tagged", "readers": upstream.readers, "native": native}
+    text_format: str | UsualForms = format_name or "tagged"
+    if not format_name and native and upstream.fallback and upstream.provider.local:
+        text_format = UsualForms(request.model)
+    options |= {"format": text_format, "readers": upstream.readers, "native": native}
     return replace(upstream, dialect=over(upstream.dialect, tools, **options))
 
 

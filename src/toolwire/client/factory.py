@@ -1,8 +1,7 @@
 """Clients by the names that other libraries use: a provider, a model, or a list of models to try.
 
 Rules of this file:
-- A name is a provider, a model of a provider (`anthropic/...`), or a model that the catalogue knows.
-- A server receives the model's own name, also for an alias.
+- A name is a provider, or a model as everywhere (`providers.provider_of`).
 - Without a name, the environment decides, and else it is the catalogue's first provider with its default model.
 - `ollama` is used in OpenAI's format, which its users expect.
 """
@@ -14,11 +13,13 @@ from typing import Any, Unpack
 from toolwire.client.settings import ClientOptions
 from toolwire.client.sync import Client
 from toolwire.dialects import dialect
-from toolwire.providers import PROVIDERS, Provider, UnknownProvider, catalogue, named
+from toolwire.providers import Provider, catalogue, named, provider_of
+from toolwire.providers.known import model_at
 from toolwire.types import FinishReason, Message, Response, Text, ToolCall, Usage
 
 _ENVIRONMENT = ("MODEL", "TOOLWIRE_MODEL", "VISHWA_MODEL")
 _SERVED_BY = {"ollama": "ollama-v1"}
+_SERVED = {served: name for name, served in _SERVED_BY.items()}
 
 
 class _AnyResponse(type(Response)):  # type: ignore[misc]
@@ -75,7 +76,7 @@ class LLMFactory:
         """
         provider, default_model = _resolve_name(name)
         if model or not default_model:
-            return Client(provider, _model_of(model) if model else None, **options)
+            return Client(provider, model_at(_SERVED.get(provider, provider), model) if model else None, **options)
         return Client(f"{provider}/{default_model}", **options)
 
     @staticmethod
@@ -104,29 +105,8 @@ class LLMFactory:
 def _resolve_name(name: str | None) -> tuple[str, str | None]:
     """Return the provider and the model that a name means."""
     name = name or next(filter(None, map(os.environ.get, _ENVIRONMENT)), None) or catalogue.providers()[0].name
-    provider, slash, model = name.partition("/")
     if named(name) is not None:
         traits = catalogue.provider(name)
         return _SERVED_BY.get(name, name), traits.default_model if traits is not None else None
-    if slash and named(provider) is not None:
-        return _SERVED_BY.get(provider, provider), _model_of(model, provider)
-    known = _find_model(name)
-    owner = next((one for one in known.providers if one in PROVIDERS), None) if known is not None else None
-    if owner is None:
-        raise UnknownProvider(name)
-    return _SERVED_BY.get(owner, owner), _model_of(name)
-
-
-def _model_of(name: str, provider: str | None = None) -> str:
-    """Return a model's own name for an alias; return any other name unchanged."""
-    known = catalogue.model(name)
-    return known.name if known is not None and (provider is None or provider in known.providers) else name
-
-
-def _find_model(name: str) -> Any:
-    """Return the model of a name, an alias, or a name with one of its sizes: `llama3.1:70b`."""
-    known = catalogue.model(name)
-    stem, _, size = name.partition(":")
-    if known is None and (family := catalogue.model(stem)) is not None and size.upper() in family.parameter_sizes:
-        return family
-    return known
+    provider, model = provider_of(name)
+    return _SERVED_BY.get(provider.name, provider.name), model

@@ -2,23 +2,24 @@
 
 Rules of this file:
 - An option says how a server is reached, and belongs to the client. A setting belongs to the call. An unknown name is
-  rejected with the list of known names, and the nearest one.
+  rejected with a hint (the name here for another library's name, or the nearest one), and the list of known names.
 - A map of its fields is accepted in place of each struct.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import cache
 from math import isfinite
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 import msgspec
 
+from toolwire.client.foreign_names import hint_for
 from toolwire.client.settings import OnChunk, OnEvent
-from toolwire.errors import InvalidField, did_you_mean
+from toolwire.errors import InvalidField, listed, suggestion
 from toolwire.loop import LoopLimits
 from toolwire.providers import Provider
 from toolwire.resolvers.execution import Cancel, Limits
-from toolwire.types import Output, Request
+from toolwire.types import Output, Request, Tool
 
 T = TypeVar("T", bound=msgspec.Struct)
 # The fields of a provider that a caller of `generate` may set.
@@ -27,7 +28,6 @@ CLIENT_OPTIONS = ("transport", "timeouts", "retries", "bounds", "fallback", "rea
 _EXPECTED = {
     "cancel": "a Cancel",
     "transport": "a Transport, with `send` or `asend`",
-    "approve": "a function of a call and its preview",
     "on_event": "a function of an event",
     "on_chunk": "a function of what a stream shows",
 }
@@ -71,7 +71,8 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
         values = {name: settings.pop(name) for name in names & settings.keys()}
         check_types(values)
         check_methods(values.get("cancel"), "cancel", "is_set", "telling")
-        for function in ("approve", "on_event", "on_chunk"):
+        values["approve"] = approval_of(values.get("approve"))
+        for function in ("on_event", "on_chunk"):
             check_methods(values.get(function), function, "__call__")
         turns, limits = values.pop("max_iterations", None), values.get("limits")
         source = (limits, "limits") if limits or turns is None else ({"turns": turns}, "max_iterations")
@@ -132,9 +133,8 @@ def _unknown_setting(unknown: str) -> InvalidField:
         return InvalidField(unknown, f"is an option of the client: Client(..., {unknown}=...)", path="settings")
     if unknown in _RUN_OPTIONS_ONLY:
         return InvalidField(unknown, "is a setting of `run`, `stream` and `generate`, not of `chat`", path="settings")
-    known = (*_SETTINGS, *_RUN_OPTIONS_ONLY)
-    hint = did_you_mean(unknown, (*known, *SERVER_OPTIONS, *CLIENT_OPTIONS))
-    return InvalidField(unknown, f"is not a setting; there are: {', '.join(known)}{hint}", path="settings")
+    known = (*_SETTINGS, *_RUN_OPTIONS_ONLY, *SERVER_OPTIONS, *CLIENT_OPTIONS)
+    return InvalidField(unknown, f"is not a setting{listed(known, hint_for(unknown, known))}", path="settings")
 
 
 def check_methods(value: Any, name: str, *methods: str) -> None:
@@ -149,10 +149,37 @@ def check_options(options: Mapping[str, Any], provider: str) -> None:
     unknown = next((name for name in options if name not in fields), None)
     if unknown is not None:
         known = (*fields, *CLIENT_OPTIONS)
-        listed = f"there are: {', '.join(fields)}; and of a client: {', '.join(CLIENT_OPTIONS)}"
+        settings = (*_SETTINGS, *_RUN_OPTIONS_ONLY)
+        if unknown in settings:
+            raise InvalidField(unknown, f"is a setting of a call: client.run(..., {unknown}=...)", path=provider)
         raise InvalidField(
-            unknown, f"is not an option of a provider; {listed}{did_you_mean(unknown, known)}", path=provider
+            unknown, f"is not an option of a client{listed(known, hint_for(unknown, known))}", path=provider
         )
+
+
+def approval_of(value: Any) -> Any:
+    """Return what `approve=` sets: a function that is asked, or which calls need approval: True, or a tuple of names.
+
+    Without any, return an empty tuple. Raise InvalidField if the value is none of these.
+    """
+    if callable(value) or value is True:
+        return value
+    if value is None or value is False:
+        return ()
+    is_list = isinstance(value, Collection) and not isinstance(value, str | bytes | Mapping)
+    if not is_list or not all(isinstance(one, str) for one in value):
+        problem = f"must be a function of a call and its preview, True, or names of tools in a list, not {value!r}"
+        raise InvalidField("approve", problem, path="settings")
+    return tuple(sorted(value))
+
+
+def check_approval(approval: Any, tools: Iterable[Any]) -> None:
+    """Raise InvalidField if `approve=` names a tool that the request does not offer."""
+    offered = [tool.name for tool in tools if isinstance(tool, Tool)]
+    for name in approval if isinstance(approval, tuple) else ():
+        if name not in offered:
+            detail = f"{name!r} is not a tool of this request{listed(offered, suggestion(name, offered))}"
+            raise InvalidField("approve", detail, path="settings")
 
 
 def names_of(value: Any, name: str) -> tuple[str, ...]:
@@ -180,9 +207,8 @@ def struct_of(kind: type[T], value: Any, name: str, number: str = "") -> T:
         raise InvalidField(name, problem, path="settings")
     for field in value:
         if field not in fields:
-            raise InvalidField(
-                str(field), f"is not a field; there are: {', '.join(fields)}{did_you_mean(field, fields)}", path=name
-            )
+            known_fields = listed(fields, suggestion(field, fields))
+            raise InvalidField(str(field), f"is not a field{known_fields}", path=name)
     try:
         result = msgspec.convert(dict(value), kind)
     except msgspec.ValidationError as problem:

@@ -6,7 +6,7 @@ Rules of this file:
   a client. The classes at the end only combine them: the type of `output` decides the type of the result.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, Literal, Required, TypedDict
 
 from toolwire.client.clearing import Clearing
@@ -131,8 +131,8 @@ class RunSettings(RequestSettings, total=False):
     """The context that is passed to the tools; it is not sent to the model."""
     resolver: AnyResolver | Callable[[ToolCall], object] | None
     """Runs the calls, instead of the tools themselves; without other tools, it declares those that it lists."""
-    approve: Approve | None
-    """Approves each call: called with the call and its preview, it returns True, or the reason for a refusal."""
+    approve: Approve | bool | Collection[str] | None
+    """A function that approves each call with True or rejects it with a text, or the names of the calls to approve."""
     auto_tools: bool
     """Whether calls run (`True`, the default), or the run ends with them."""
     limits: LoopLimits | Mapping[str, Any] | None

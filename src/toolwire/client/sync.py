@@ -3,7 +3,15 @@
 from collections.abc import Callable, Iterator
 from typing import Any, Self, Unpack, overload
 
-from toolwire.client.dialogue import AnswerStream, BaseClient, ConversationStream
+from toolwire.client.dialogue import (
+    AnswerStream,
+    BaseClient,
+    ConversationStream,
+    chat_steps,
+    failed_early,
+    run_steps,
+    send_steps,
+)
 from toolwire.client.options import pop_client_options
 from toolwire.client.settings import (
     AnyChoice,
@@ -53,7 +61,7 @@ class Client(BaseClient):
         ...         client.chat("Hi.").content
         'Hello.'
         """
-        return run(self.chat_steps(messages, {**settings, "tools": tools or (), "tool_choice": tool_choice}))
+        return run(chat_steps(self, messages, {**settings, "tools": tools or (), "tool_choice": tool_choice}))
 
     @overload
     def generate(self, prompt: Prompt = None, **settings: Unpack[ClientTyped[T_co]]) -> T_co: ...
@@ -75,7 +83,7 @@ class Client(BaseClient):
         ...         client.generate("What is 2 + 3?", output=int)
         5
         """
-        return run(self.run_steps(prompt, settings, value=True))
+        return run(run_steps(self, prompt, settings, value=True))
 
     @overload
     def run(self, prompt: Prompt = None, **settings: Unpack[ClientTyped[T_co]]) -> Done[T_co]: ...
@@ -95,7 +103,7 @@ class Client(BaseClient):
         ...         client.run("What is 2 + 3?", output=int).output
         5
         """
-        done: Done = run(self.run_steps(prompt, settings))
+        done: Done = run(run_steps(self, prompt, settings))
         return done
 
     @overload
@@ -127,7 +135,7 @@ class Client(BaseClient):
         ...         client.send(request).content
         'Hello.'
         """
-        return run(self.send_steps(request))
+        return run(send_steps(self, request))
 
     def send_stream(self, request: Request) -> "EventStream":
         """Send `request`, which was decoded from any wire, and return the events of the answer as they arrive."""
@@ -161,12 +169,28 @@ class Stream(ConversationStream[T_co]):
 
     _drive = staticmethod(flow)
 
+    def begin(self) -> Self:
+        """Wait for the first item, so that an error before the answer is raised here; return the stream.
+
+        A web server calls this before it sends its status.
+        """
+        if not self._held:
+            for item in self._items:
+                self._held.append(item)
+                if not failed_early(item):  # otherwise the error is raised next
+                    break
+        return self
+
     def __iter__(self) -> Iterator[StreamItem]:
+        while self._held:
+            yield self._held.pop()
         for item in self._items:  # noqa: UP028 - `yield from` would close the stream when a loop is left
             yield item
 
     def next(self) -> tuple[list[StreamItem], Self | None]:
         """Return the next items and the stream; at the end, an empty list and None."""
+        if self._held:
+            return [self._held.pop()], self
         for item in self._items:
             return [item], self
         return [], None
@@ -176,7 +200,7 @@ class Stream(ConversationStream[T_co]):
 
         Raise RuntimeError if the stream was closed before it began.
         """
-        for item in self._items:
+        for item in self:
             if on_chunk is not None:
                 on_chunk(item)
         if self.done is None:

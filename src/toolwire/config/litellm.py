@@ -4,7 +4,8 @@ Rules of this file:
 - Nothing is guessed: a setting that is not in a table of this file is listed with its path.
 - A key in the file is not converted. A variable is.
 
-Sources: docs.litellm.ai/docs/proxy/configs, as of 2026-11-22, and its page of OpenAI for `openai/responses/`.
+Sources: docs.litellm.ai/docs/proxy/configs, as of 2026-11-22, and its pages of OpenAI for `openai/responses/` and of
+Azure.
 """
 
 import re
@@ -26,6 +27,7 @@ _PROVIDERS = {
     "gemini": ("gemini", "GEMINI_API_KEY", "gemini"),
     "ollama": ("ollama", "", "ollama"),
     "ollama_chat": ("ollama", "", "ollama"),
+    "azure": ("azure", "AZURE_OPENAI_API_KEY", "openai-chat"),
     "groq": ("groq", "GROQ_API_KEY", "openai-chat"),
     "mistral": ("mistral", "MISTRAL_API_KEY", "openai-chat"),
     "deepseek": ("deepseek", "DEEPSEEK_API_KEY", "openai-chat"),
@@ -36,6 +38,20 @@ _PROVIDERS = {
     "hosted_vllm": ("vllm", "VLLM_API_KEY", "openai-chat"),
     "lm_studio": ("lmstudio", "", "openai-chat"),
 }
+# The providers that toolwire does not have, and what to do instead.
+_NOT_HERE = {
+    "bedrock": "Amazon Bedrock is not supported: its requests need AWS signatures. Use the vendor's own API, or an "
+    "endpoint that takes a key, as [providers.NAME] with its base_url and dialect",
+    "sagemaker": "Amazon SageMaker is not supported: its requests need AWS signatures",
+    "vertex_ai": "Google Vertex AI is not supported: its requests need Google Cloud tokens. gemini/MODEL serves "
+    "Google's models by a key, and anthropic/MODEL those of Anthropic",
+    "azure_ai": "Azure AI Foundry has no name here: write [providers.NAME] with its base_url, key and dialect",
+}
+# docs.litellm.ai/docs/providers/azure: the variable of the key if the file names none.
+_AZURE_KEY = "AZURE_API_KEY"
+# https://learn.microsoft.com/azure/foundry/openai/api-version-lifecycle: the v1 API, which needs no api-version.
+_AZURE_PATH = "/openai/v1"
+_AZURE_FIELDS = frozenset({"api_version", "base_model"})
 _PRICES = {
     "input_cost_per_token": "input",
     "output_cost_per_token": "output",
@@ -88,6 +104,7 @@ class _Import:
             )
             for key in table
             if key not in known_fields and table[key] not in ("", None)
+            if not (key in _AZURE_FIELDS and model.startswith("azure/"))
         ]
         self._price(path, target, {**info, **parameters})
         if name != target or "order" in parameters or "weight" in parameters:
@@ -127,7 +144,10 @@ class _Import:
             litellm_provider = f"{litellm_provider}/{wire}"
         known = _PROVIDERS.get(litellm_provider)
         if known is None:
-            self.unconverted.append(f"{path}: the provider {litellm_provider!r} is unknown")
+            reason = _NOT_HERE.get(
+                litellm_provider.removesuffix("_beta"), f"the provider {litellm_provider!r} is unknown"
+            )
+            self.unconverted.append(f"{path}: {model!r}: {reason}")
             return None
         if "*" in model_name or not MODEL_NAME.fullmatch(f"x/{model_name}"):
             self.unconverted.append(
@@ -137,6 +157,8 @@ class _Import:
         name, variable, wire = known
         key, base = parameters.get("api_key"), parameters.get("api_base") or parameters.get("base_url")
         provider_settings: dict[str, str] = {}
+        if name == "azure":
+            key, base = key or f"os.environ/{_AZURE_KEY}", self._azure_address(path, base)
         key_variable = key.removeprefix("os.environ/") if isinstance(key, str) and key.startswith("os.environ/") else ""
         if key_variable.isidentifier():
             if key_variable != variable:
@@ -149,6 +171,18 @@ class _Import:
         if base:
             provider_settings |= {"dialect": wire, "base_url": str(base)}
         return f"{self._provider(name, wire, provider_settings)}/{model_name}"
+
+    def _azure_address(self, path: str, base: Any) -> Any:
+        """Return the address of Azure's v1 API at a resource's address, or None if a variable has the address."""
+        if isinstance(base, str) and base.startswith("os.environ/"):
+            variable = base.removeprefix("os.environ/")
+            self.unconverted.append(
+                f"{path}.litellm_params.api_base: set AZURE_OPENAI_ENDPOINT to the value of {variable}"
+            )
+            return None
+        if isinstance(base, str) and _ADDRESS.fullmatch(base) and "/" not in base.rstrip("/").partition("://")[2]:
+            return base.rstrip("/") + _AZURE_PATH
+        return base
 
     def _provider(self, name: str, wire: str, provider_settings: dict[str, str]) -> str:
         if not provider_settings:

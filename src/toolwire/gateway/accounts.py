@@ -223,6 +223,6 @@ def _limit_error(limits: tuple[Limit, ...], window: Window, now: float) -> Gatew
     """Return the error for a limit that is reached, with the time until its window ends."""
     limit = next(one for one in limits if (one.kind, one.window) == (window.kind, window.unit))
     description = f"${limit}" if limit.kind == "budget" else f"{limit} {limit.kind}"
-    wait = max(1, math.ceil(window.start + limit.seconds - now))
+    wait = max(1, math.ceil(limit.window_at(window.start)[1] - now))
     message = f"this key has no more of its {limit.kind} ({description}) in this {limit.window}"
     return GatewayError("rate_limit", message, code="limit_reached", retry_after=wait)

@@ -16,6 +16,7 @@ import logging
 import os
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, cast
 
@@ -251,14 +252,17 @@ class _Request:
             raise GatewayError("not_found", _NO_WEBSOCKET)
 
     def _report(self, seconds: float) -> None:
-        """Pass the record of the request to the log, the metrics and the spans."""
+        """Pass the record of the request to the log, the metrics and the spans. Health checks are not logged."""
         outcome, tokens = self.outcome, self.outcome.tokens
-        observers = self.gateway.observers if self.gateway.log is None else [*self.gateway.observers, self.gateway.log]
+        log = None if self.path in _KEYLESS_PATHS else self.gateway.log
+        observers = self.gateway.observers if log is None else [*self.gateway.observers, log]
         if not observers:
             return
         record = RequestRecord(
+            time=_time_in_utc(),
             request=self.identity,
             key=self.owner,
+            key_name="" if self.key is None else self.key.name,
             path=self.path[:200],
             wire=self.wire,
             status=outcome.status,
@@ -565,6 +569,11 @@ def _as_websocket_messages(send: _Send) -> _Send:
         await send({**message, "type": f"websocket.{message['type']}"})
 
     return send_renamed
+
+
+def _time_in_utc() -> str:
+    """Return the time now in UTC, to the millisecond."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _model_in(body: bytes) -> str:

@@ -33,7 +33,7 @@ from toolwire.gateway.passthrough import (
 from toolwire.gateway.prices import used
 from toolwire.gateway.response_store import inline_history, text_of
 from toolwire.gateway.routes import Candidate
-from toolwire.gateway.text_format import dialect_wrapper
+from toolwire.gateway.text_format import dialect_wrapper, usual_forms_wrapper
 from toolwire.providers.addressing import url_of
 from toolwire.translation import translate
 from toolwire.translation.exchange import Exchange, exchange
@@ -323,7 +323,7 @@ class Attempt:
             target=candidate.provider,
             path=self.full_path,
             model=candidate.model,
-            over=dialect_wrapper(candidate.provider, candidate.format),
+            over=dialect_wrapper(candidate.provider, candidate.format) or usual_forms_wrapper(candidate.provider),
             translation_cache=cache,
             response_id=self.wire.TRAITS.response_id_prefix + client_request.identity.removeprefix("tw_"),
             now=self._now,

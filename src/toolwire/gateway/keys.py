@@ -11,6 +11,7 @@ import hmac
 import re
 import secrets
 from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from fnmatch import fnmatchcase
 
@@ -21,10 +22,11 @@ from toolwire.gateway.errors import GatewayError
 from toolwire.types.readable import readable
 
 NANO = 1_000_000_000
-WINDOWS = {"min": 60, "hour": 3600, "day": 86_400}
+_FIXED_WINDOWS = {"min": 60, "hour": 3600, "day": 86_400}
+_LONGEST_MONTH = 31
 _ALPHABET = "abcdefghijkmnpqrstuvwxyz23456789"
 _KEY_PATTERN = re.compile(r"tw-(?P<id>[a-z2-9]{8})[a-z2-9]{32}", re.ASCII)
-_LIMIT = re.compile(r"(?P<number>\d{1,15}(?:\.\d{1,9})?)(?:/(?P<window>min|hour|day))?", re.ASCII)
+_LIMIT = re.compile(r"(?P<number>\d{1,15}(?:\.\d{1,9})?)(?:/(?P<window>min|hour|day|month))?", re.ASCII)
 _CREDENTIALS = frozenset({b"authorization", b"x-api-key", b"api-key", b"x-goog-api-key"})
 _KEY_IN_QUERY = re.compile(r"(?:^|&)(?:key|api_key|api-key|x-api-key|access_token)=", re.IGNORECASE)
 _KEY_NEEDED = "a key of this gateway is needed: Authorization: Bearer tw-..., x-api-key, api-key or x-goog-api-key"
@@ -33,16 +35,24 @@ _PROGRAM_ONLY = "this gateway accepts only the key of the program that `toolwire
 
 @readable
 class Limit(Struct, frozen=True):
-    """A limit: an amount of requests, tokens or money in a window. Money is in billionths of a dollar."""
+    """A limit: an amount of requests, tokens or money in a window. Money is in billionths of a dollar.
+
+    A window is a full minute, hour or day of UTC, or a calendar month of UTC, as the bills of providers are.
+    """
 
     kind: str
     amount: int
     window: str
 
-    @property
-    def seconds(self) -> int:
-        """The length of the window."""
-        return WINDOWS[self.window]
+    def window_at(self, now: float) -> tuple[int, int]:
+        """Return the seconds at which the window of a time begins and ends."""
+        if self.window == "month":
+            first = datetime.fromtimestamp(now, UTC).replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+            next_first = (first + timedelta(days=_LONGEST_MONTH)).replace(day=1)
+            return int(first.timestamp()), int(next_first.timestamp())
+        seconds = _FIXED_WINDOWS[self.window]
+        start = int(now // seconds) * seconds
+        return start, start + seconds
 
     def __str__(self) -> str:
         amount = f"{Decimal(self.amount) / NANO:f}" if self.kind == "budget" else str(self.amount)
@@ -86,7 +96,9 @@ def limit_of(kind: str, text: str) -> Limit:
     """Parse a limit such as `60/min`. Without a window it is a limit per minute. Raise `InvalidField` if it is none."""
     match = _LIMIT.fullmatch(text.strip())
     if match is None or (kind != "budget" and "." in match["number"]):
-        examples = "20/day or 0.5/hour" if kind == "budget" else "60/min, 1000/hour or 100000/day"
+        examples = (
+            "300/month, 20/day or 0.5/hour" if kind == "budget" else "60/min, 1000/hour, 100000/day or 1000000/month"
+        )
         raise InvalidField(kind, f"must be a limit such as {examples}, not {text!r}")
     amount = int(Decimal(match["number"]) * (NANO if kind == "budget" else 1))
     return Limit(kind, amount, match["window"] or "min")

@@ -19,6 +19,7 @@ import msgspec
 import sqlalchemy as sql
 from msgspec import Struct
 
+from toolwire.errors import InvalidField
 from toolwire.gateway.database import open_database
 from toolwire.gateway.keys import Key, Limit
 
@@ -127,9 +128,19 @@ class LimitLedger:
 
     def add(self, key: Key) -> None:
         """Store a key."""
-        row = {**msgspec.structs.asdict(key), "models": _json(key.models), "limits": _json(key.limits)}
         with self._engine.begin() as connection:
-            connection.execute(_keys.insert(), row)
+            connection.execute(_keys.insert(), _row_of(key))
+
+    def add_named(self, key: Key) -> None:
+        """Store a key under a name of its own. Raise `InvalidField` if a key that is not revoked has this name."""
+        with self._engine.begin() as connection:
+            if not self._is_sqlite:  # two processes that add a name at once do so one after the other
+                connection.execute(sql.text("SELECT pg_advisory_xact_lock(7566047373982434)"))
+            query = sql.select(_keys.c.id).where(_keys.c.name == key.name, _keys.c.revoked.is_(None))
+            if (other := connection.execute(query).scalar()) is not None:
+                detail = f"{key.name!r} is the name of the key {other}; revoke that key, or choose another name"
+                raise InvalidField("name", detail)
+            connection.execute(_keys.insert(), _row_of(key))
 
     def listed(self) -> list[Key]:
         """Return the keys, the oldest first."""
@@ -257,7 +268,7 @@ class LimitLedger:
 
 def window_of(key: Key, limit: Limit, now: float) -> Window:
     """Return the window of a limit that a time is in."""
-    return Window(key.id, limit.kind, limit.window, int(now // limit.seconds) * limit.seconds)
+    return Window(key.id, limit.kind, limit.window, limit.window_at(now)[0])
 
 
 def _admit(estimates: Iterable[Estimate], taken: dict[Window, int]) -> Window | None:
@@ -281,6 +292,10 @@ def _bound_locks(connection: Any, _record: Any) -> None:
         cursor.execute(f"SET idle_in_transaction_session_timeout = {_STUCK_MS}")
         cursor.execute(f"SET lock_timeout = {_LOCKED_MS}")
     connection.commit()
+
+
+def _row_of(key: Key) -> dict[str, Any]:
+    return {**msgspec.structs.asdict(key), "models": _json(key.models), "limits": _json(key.limits)}
 
 
 def _key_of(row: Any) -> Key:

@@ -9,10 +9,14 @@ from msgspec import UNSET, Struct, UnsetType
 class RequestRecord(Struct, frozen=True, kw_only=True):
     """One answered request. As JSON it is one line of the log."""
 
+    time: str
+    """When the response ended, in UTC: `2026-11-27T12:00:00.000Z`."""
     request: str
     """The id that the gateway gave the request. The client receives it in the header `x-toolwire-request`."""
     key: str
     """The id of the client's key. Empty if the gateway has no keys, or if it rejected the key."""
+    key_name: str
+    """The name of the client's key. Empty as `key` is."""
     path: str
     """The path of the request, up to 200 characters, without its query."""
     wire: str

@@ -172,7 +172,7 @@ def _provider_of(
         check_format(provider_settings.format, f"providers.{name}")
     preset = named(name)
     if preset is not None:
-        return preset.with_options(**options)
+        return (preset if "base_url" in options else preset.placed()).with_options(**options)
     for field in ("base_url", "dialect"):
         if field not in options:
             raise InvalidField(field, "is missing: an unknown provider needs a base_url and a dialect")

@@ -3,6 +3,8 @@
 Rules of this file:
 - If a route names a format, the gateway renders the tools as text and parses the calls. If a provider names one, the
   gateway parses the calls only: the provider's server renders the tools itself, if the provider has native calls.
+- The text of a local server's model is parsed in its own format and in the usual forms, if the request is translated.
+  Where client and server speak one wire, the answer is passed on unchanged.
 - Only calls of offered tools are parsed. A block that also occurs in the model's input is a quotation and no call.
 """
 
@@ -15,6 +17,7 @@ from toolwire.streams.call_normalizer import call_ids
 from toolwire.text import completions, over
 from toolwire.text import format as format_of
 from toolwire.text.quoting import texts_given
+from toolwire.text.usual_forms import UsualForms
 from toolwire.types import Request, Tool
 
 
@@ -29,7 +32,10 @@ def check_format(name: str, path: str) -> None:
         raise InvalidField("format", str(problem), path=path) from problem
 
 
-def dialect_wrapper(provider: Provider, route_format: str) -> Callable[[Dialect, Request], Dialect] | None:
+_Wrapper = Callable[[Dialect, Request], Dialect]
+
+
+def dialect_wrapper(provider: Provider, route_format: str) -> _Wrapper | None:
     """Return the function that lays a text format over a provider's wire. Return None if the wire's own calls are used.
 
     `route_format` is the format that the route names. It comes before the format of the provider.
@@ -45,5 +51,20 @@ def dialect_wrapper(provider: Provider, route_format: str) -> Callable[[Dialect,
         if provider.completions:
             return completions(tools, format=name, path=provider.completions, given=quoted_texts, earlier=earlier_ids)
         return over(wire, tools, format=name, native=native, given=quoted_texts, earlier=earlier_ids)
+
+    return wrap
+
+
+def usual_forms_wrapper(provider: Provider) -> _Wrapper | None:
+    """Return the function that lays the usual text forms over the wire of a local server, or None for other servers."""
+    if not provider.local or not provider.capabilities.native_tool_calls:
+        return None
+
+    def wrap(wire: Dialect, request: Request) -> Dialect:
+        tools = [tool for tool in request.tools if isinstance(tool, Tool)]
+        if not tools:
+            return wire
+        quoted_texts, earlier_ids, forms = texts_given(request), call_ids(request), UsualForms(request.model)
+        return over(wire, tools, format=forms, native=True, given=quoted_texts, earlier=earlier_ids)
 
     return wrap

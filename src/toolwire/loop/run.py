@@ -33,6 +33,8 @@ Price = Callable[[Usage | None, str | None], float | None]
 """Returns the cost of a usage with a model, or None."""
 Accept = Callable[[Response], str | None]
 """Returns what is wrong with an answer, for the model to correct it, or None."""
+AutoTools = bool | Callable[[ToolCall], bool]
+"""Whether calls run, or a function that says so for each call."""
 _Beside = Callable[[], tuple[Usage | None, float | None]]
 
 
@@ -40,7 +42,7 @@ def tool_loop(
     request: Request,
     *,
     limits: LoopLimits | None = None,
-    auto_tools: bool = True,
+    auto_tools: AutoTools = True,
     terminal_tool: str | None = None,
     price: Price | None = None,
     elapsed: Callable[[], float] | None = None,
@@ -50,7 +52,8 @@ def tool_loop(
     """Run the conversation of `request` with tools until it ends, as a generator of steps.
 
     - `limits` are the turns, tokens, cost and seconds after which the run ends.
-    - Without `auto_tools` no tool runs: the run ends with the calls.
+    - Without `auto_tools` no tool runs: the run ends with the calls. If it is a function, it returns True for a call
+      that runs without approval. If one call of an answer needs approval, none of them runs.
     - `terminal_tool` names a tool whose call ends the run, and does not run.
     - `price` returns the cost of a model's usage, and `elapsed` the seconds that have passed. Each is called only if
       there is such a limit.
@@ -91,7 +94,7 @@ class _Run(Struct):
     blanks: int = 0
     fingerprints: list[str] = []
 
-    def steps(self, *, auto_tools: bool, terminal_tool: str | None) -> Generator[LoopStep, Any, Done]:
+    def steps(self, *, auto_tools: AutoTools, terminal_tool: str | None) -> Generator[LoopStep, Any, Done]:
         while True:
             ended = self._over_budget()
             if ended is None:
@@ -106,7 +109,7 @@ class _Run(Struct):
                 return ended
 
     def _with_calls(
-        self, calls: list[ToolCall], *, auto_tools: bool, terminal_tool: str | None
+        self, calls: list[ToolCall], *, auto_tools: AutoTools, terminal_tool: str | None
     ) -> Generator[LoopStep, Any, Done | None]:
         """Run the calls of an answer, or end with them."""
         waiting = [call for call in calls if call.runs]
@@ -121,8 +124,10 @@ class _Run(Struct):
             results: Any = (yield self._run_step(others)) if others else []
             ended = self._add_results(calls, results, settled={id(one): failure(one, correction) for one in finals})
             return ended if ended is not None or others else self._count_repair(correction)
-        if not auto_tools:
-            return self._done("calls", calls=waiting)
+        held = [call.name for call in waiting if not (auto_tools(call) if callable(auto_tools) else auto_tools)]
+        if held or not auto_tools:
+            reason = f"approval is needed: {', '.join(held)}" if auto_tools else ""
+            return self._done("calls", calls=waiting, reason=reason)
         results = (yield self._run_step(waiting)) if waiting else []
         return self._add_results(calls, results)
 
@@ -308,7 +313,8 @@ class _Run(Struct):
         return None if reason is None else self._done("no_progress", reason=reason)
 
     def _done(self, ending: Ending, **fields: Any) -> Done:
-        return Done(ending, self.added, self.response, self.usage, self.turns, cost=self.cost, **fields)
+        totals = (self.response, self.usage, self.turns)
+        return Done(ending, self.added, *totals, cost=self.cost, earlier=list(self.request.messages), **fields)
 
 
 def _find_repetition(

@@ -23,8 +23,10 @@ else:
 
     T_co = TypeVar("T_co", covariant=True)
 
-Ending = Literal["answer", "calls", "terminal", "limit", "budget", "no_progress", "cancelled", "refused", "error"]
-"""Why a run ended."""
+Ending = Literal[
+    "answer", "calls", "unread_call", "terminal", "limit", "budget", "no_progress", "cancelled", "refused", "error"
+]
+"""Why a run ended. `unread_call`: the answer has a call of an offered tool in its text, which was not parsed."""
 # The tool for structured output, if the server has no other method. Users never see its calls.
 ANSWER = "__structured_output__"
 
@@ -77,6 +79,9 @@ class RunTools(Struct, frozen=True):
 class Done(Struct, Generic[T_co], frozen=True):
     """The end of a run. `messages` are the messages that it added, `calls` the calls that did not run.
 
+    `earlier` are the messages with which it began, the prompt included. `history` are both: a run with
+    `messages=done.history` continues the conversation.
+
     `losses` are the parts of the requests that the provider's wire could not express, and `output` is the parsed value;
     clients set both. It has the properties of the last answer: `message`, `content`, `tool_calls`, `finish_reason`,
     `model`.
@@ -100,9 +105,18 @@ class Done(Struct, Generic[T_co], frozen=True):
     cost: float | None = None
     losses: tuple[Loss, ...] = ()
     output: T_co = None  # type: ignore[assignment]
+    earlier: list[Message] = []
 
     def __repr__(self) -> str:
-        return summarize(self, skipped=("response",))
+        return summarize(self, skipped=("response", "earlier"))
+
+    @property
+    def history(self) -> list[Message]:
+        """The whole conversation: the messages with which the run began, and those that it added.
+
+        The system prompt is not part of it, unless it was passed as a message.
+        """
+        return [*self.earlier, *self.messages]
 
     @property
     def message(self) -> Message:

@@ -7,8 +7,9 @@ Rules of this file:
   provider. It is in no repr and in no message. A base URL in the environment replaces that of a preset.
 - A base URL is a scheme, a host and a path. A user, a query or a fragment in it is an error when the provider is made:
   the HTTP client would drop the key, or lose the path.
-- A name is a provider (`ollama`), a model with its provider (`anthropic/claude-sonnet-4-5`), or both as two values. A
-  `/` after an unknown provider belongs to the model.
+- A name is a provider (`ollama`), a model with its provider (`anthropic/claude-sonnet-5-5`, or with pydantic-ai's colon
+  `anthropic:claude-sonnet-5-5`), a model that the catalogue knows (`gpt-4o`), or a provider and a model as two values.
+  A `/` or a `:` after an unknown provider belongs to the model. A server receives the model's own name for an alias.
 """
 
 import os
@@ -25,9 +26,10 @@ from msgspec.structs import asdict, replace
 from toolwire.dialects import Dialect, dialect
 from toolwire.encoding.families import family_of
 from toolwire.encoding.quirk_options import QuirkOptions
-from toolwire.errors import InvalidField, UserError, did_you_mean
+from toolwire.errors import InvalidField, UserError, listed, suggestion
 from toolwire.providers.catalogue import Model
 from toolwire.providers.catalogue import model as catalogued
+from toolwire.providers.catalogue import models as catalogue_models
 from toolwire.types.readable import readable
 from toolwire.wire.transport import url_without_secrets
 
@@ -183,8 +185,7 @@ class Provider(Struct, frozen=True, kw_only=True, dict=True):
     def _refuse_unknown(self, names: Iterable[str], known: tuple[str, ...], what: str) -> None:
         for name in names:
             if name not in known:
-                reason = f"is not {what}; there are: {', '.join(known)}{did_you_mean(name, known)}"
-                raise InvalidField(name, reason, path=self.name)
+                raise InvalidField(name, f"is not {what}{listed(known, suggestion(name, known))}", path=self.name)
 
     @property
     def key(self) -> str | None:
@@ -272,8 +273,8 @@ class UnknownProvider(UserError, LookupError):
     def __init__(self, name: object, hint: str = "") -> None:
         self.name = name
         self.known: tuple[str, ...] = tuple(PROVIDERS)
-        hint = hint or did_you_mean(name, [*PROVIDERS, *ALIASES])
-        super().__init__(f"unknown provider {name!r}; known: {', '.join(self.known)}{hint}")
+        known_names = listed(self.known, hint or suggestion(name, [*PROVIDERS, *ALIASES]), "known")
+        super().__init__(f"unknown provider {name!r}{known_names}")
 
 
 _LOGINS = ("authorization", "x-api-key", "api-key", "key")
@@ -346,26 +347,29 @@ def provider_of(
     """Return the provider and the model, with `options` in place of the fields of the same names.
 
     `given` is a name, a `Provider`, a map of its fields with the name of a preset under `name`, or a pair of one of
-    these and a map of options. `model` is a name, or `PROVIDER/NAME` if there is no `given`. Raises `UnknownProvider`,
-    or `InvalidField` for a wrong option.
+    these and a map of options. Without `given`, the prefix of the model names the provider, or the catalogue does; a
+    single text may be either. Raises `UnknownProvider`, or `InvalidField` for a wrong option.
 
     >>> from toolwire.providers import provider_of
     >>> provider, model = provider_of(model="groq/llama-4")
     >>> (provider.name, model)
     ('groq', 'llama-4')
+    >>> provider_of("gpt-4o")[1]
+    'gpt-4o'
     >>> provider_of({"dialect": "openai-chat", "base_url": "https://llm.example/v1"})[0].dialect
     'openai-chat'
     """
     if model is not None and not isinstance(model, str):
         raise InvalidField("model", f"must be a string, not {type(model).__name__}")
-    if isinstance(given, str) and model is None and named(given) is None and "/" in given:
+    if isinstance(given, str) and model is None and named(given) is None:
         given, model = None, given
     match given:
         case None:
-            prefix, slash, rest = (model or "").partition("/")
-            if not slash:
+            target = target_of(model) if model else None
+            if target is None:
                 raise _missing_provider(model)
-            provider, model = _preset(prefix, options), rest
+            provider = _preset(target[0], options)
+            return _with_own_options(provider, options), own_name(provider.name, target[1]) or provider.default_model
         case Provider():
             provider = given
         case str():
@@ -376,21 +380,63 @@ def provider_of(
             return provider_of(first, model, **{**fields, **options})
         case _:
             raise UnknownProvider(given)
-    name = model if model is None or given is None else model.removeprefix(f"{provider.name}/")
-    provider = provider.with_options(**options) if options else provider
-    return provider, name or provider.default_model
+    name = None if model is None else model_at(provider.name, model)
+    return _with_own_options(provider, options), name or provider.default_model
+
+
+def _with_own_options(provider: Provider, options: Any) -> Provider:
+    return provider.with_options(**options) if options else provider
+
+
+def target_of(name: str) -> tuple[str, str] | None:
+    """Return the provider and the model that one text names, or None if it names no known provider and no known model.
+
+    The text is `PROVIDER/MODEL`, `PROVIDER:MODEL`, or a model that the catalogue knows.
+    """
+    prefix, slash, rest = name.partition("/")
+    if slash and named(prefix) is not None:
+        return prefix, rest
+    known = _catalogued(name)
+    owner = next((one for one in known.providers if one in PROVIDERS), None) if known is not None else None
+    if owner is not None:
+        return owner, name
+    prefix, colon, rest = name.partition(":")
+    return (prefix, rest) if colon and named(prefix) is not None else None
+
+
+def model_at(provider: str, name: str) -> str:
+    """Return the name of a model of a named provider: without the provider's prefix, and not by an alias."""
+    rest = name.removeprefix(f"{provider}/")
+    if rest == name and _catalogued(name) is None:
+        rest = name.removeprefix(f"{provider}:")
+    return own_name(provider, rest)
+
+
+def own_name(provider: str, name: str) -> str:
+    """Return the name by which a provider knows a model; for an alias of the catalogue, that of its entry."""
+    known = catalogued(name)
+    return known.name if known is not None and provider in known.providers else name
+
+
+def _catalogued(name: str) -> Model | None:
+    """Return the model of a name, an alias, or a name with one of its sizes (`llama3.1:70b`)."""
+    known, (stem, _, size) = catalogued(name), name.partition(":")
+    if known is None and (family := catalogued(stem)) is not None and size.upper() in family.parameter_sizes:
+        return family
+    return known
 
 
 def _missing_provider(model: str | None) -> UserError:
     """Return the error for a model without its provider, with the way to write it."""
     if model is None:
-        return UnknownProvider(model, "; pass provider=NAME, or model=PROVIDER/NAME")
+        return UnknownProvider(model, "pass provider=NAME, or model=PROVIDER/NAME")
     preset = named(model)
     if preset is not None:
         return InvalidField("model", f"{model!r} is a provider: write {model}/MODEL", path=preset.name)
-    known = catalogued(model)
-    owners = [one for one in known.providers if one in PROVIDERS] if known is not None else []
-    return UnknownProvider(model, f"; write the model with its provider: {owners[0] if owners else 'PROVIDER'}/{model}")
+    prefix, separator, _ = model.replace(":", "/").partition("/")
+    known = [*PROVIDERS, *ALIASES] if separator else [one.name for one in catalogue_models()]
+    hint = suggestion(prefix, known)
+    return UnknownProvider(model, hint or f"write a model with its provider: PROVIDER/{model}")
 
 
 def _preset(name: str, options: Mapping[str, object]) -> Provider:

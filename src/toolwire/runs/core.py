@@ -22,6 +22,7 @@ from typing import Any
 import sqlalchemy as sa
 from msgspec.structs import replace
 
+from toolwire.client.dialogue import run_steps
 from toolwire.client.failures import ProviderError
 from toolwire.errors import StoreFailed
 from toolwire.runs.engine import LOST, Engine
@@ -167,7 +168,7 @@ class Core:
         self.journals[name] = journal
         try:
             with inputs.client() as client:
-                done = run(client.run_steps(prompt_from(request), inputs.settings, call_log=journal))
+                done = run(run_steps(client, prompt_from(request), inputs.settings, call_log=journal))
             if journal.late and done.ending == "cancelled":
                 done = replace(done, reason="its deadline has passed")
             self.results[name] = done
@@ -214,7 +215,10 @@ class Core:
         values = {"state": state, "reason": safe(reason), "owner": None, "expires": expires, **more}
         self.engine.cancel(name)
         failpoint("in-release")
-        self.register.change(name, RUNS.c.token == token, **values)
+        if state == "waiting":
+            self.register.wait_for_approval(name, token, values)
+        else:
+            self.register.change(name, RUNS.c.token == token, **values)
 
     # The watcher thread
 

@@ -366,7 +366,7 @@ class Journal:
     def record_end(self, done: Done) -> Any:
         """Return the record of the run's end. Raise `RunLost` if the run has another owner."""
         self._register.check_owner(self.run, self.token)
-        return self._pack(done)
+        return self._pack(replace(done, earlier=[]))  # the request of the run holds these messages
 
     def _unpack(self, packed: Any) -> Any:
         if self._texts is None:

@@ -350,6 +350,7 @@ class Register:
         is_alive = sa.exists().where(RUNS.c.id == run, RUNS.c.state != "ended")
         is_open = (CALLS.c.run == run, CALLS.c.verdict == "", is_alive)
         with self.db.begin() as connection:
+            connection.execute(sa.select(RUNS.c.id).where(RUNS.c.id == run).with_for_update())
             query = sa.update(CALLS).where(
                 *is_open, sa.or_(CALLS.c.call == call, CALLS.c.key == call), CALLS.c.begun == 0
             )
@@ -358,6 +359,19 @@ class Register:
                 waiting_run = sa.update(RUNS).where(RUNS.c.id == run, RUNS.c.state == "waiting")
                 connection.execute(waiting_run.values(state="queued", expires=0.0))
         return answered
+
+    @retried
+    def wait_for_approval(self, run: str, token: int, values: dict[str, Any]) -> None:
+        """Release a run that waits for approvals. If all were given meanwhile, queue it again.
+
+        The row of the run is locked first, so that an answer is either seen here or finds the run waiting.
+        """
+        with self.db.begin() as connection:
+            self.lock_owned(connection, run, token)
+            is_open = sa.select(CALLS.c.key).where(CALLS.c.run == run, CALLS.c.verdict == "")
+            if connection.execute(is_open).first() is None:
+                values = {**values, "state": "queued", "expires": 0.0}
+            connection.execute(sa.update(RUNS).where(RUNS.c.id == run, RUNS.c.token == token).values(**values))
 
     # Texts
 

@@ -15,6 +15,7 @@ from typing import Any, Literal, Self, get_args
 
 import sqlalchemy as sa
 from msgspec import Struct
+from msgspec.structs import replace
 
 from toolwire.client.failures import exception_of
 from toolwire.client.settings import ClientOptions, Prompt, Providers
@@ -151,14 +152,19 @@ class Run:
             output = self._core.engine.output(self.id)  # it may have ended after the first query
         if output is None:
             reason = row.reason.partition(": ")[2] or "the run was cancelled"
-            return Done("cancelled", self._recorded_messages(), reason=reason)
+            return self._with_request(Done("cancelled", self._recorded_messages(), reason=reason))
         if "failed" in output:
             error = output["failed"]
             if isinstance(error, str):
                 raise ToolwireError(error, path=f"run {self.id}")
             raise exception_of(from_plain(error), output["provider"])
         done: Done | None = self._core.results.get(self.id)
-        return self._value(output) if done is None else done
+        return self._with_request(self._value(output)) if done is None else done
+
+    def _with_request(self, done: Done) -> Done:
+        """Return the end of the run with the messages with which it began; they are stored once, with its inputs."""
+        inputs = self._core.inputs_of(self.id)
+        return done if inputs is None else replace(done, earlier=list(inputs[1].messages))
 
     def _value(self, record: Any) -> Any:
         return from_plain(unpack(record, self._core.register.texts(self.id))["outcome"])

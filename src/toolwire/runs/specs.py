@@ -6,7 +6,7 @@ Rules of this file:
 - For a queue, inputs that cannot be stored (functions, objects) are rejected by name before anything is started.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -14,7 +14,8 @@ from msgspec import Struct
 
 from toolwire.client.budget import check_price
 from toolwire.client.clearing import Clearing
-from toolwire.client.options import RunOptions, pop_client_options
+from toolwire.client.dialogue import BaseClient, prepare_run
+from toolwire.client.options import RunOptions, approval_of, check_approval, pop_client_options
 from toolwire.client.sync import Client
 from toolwire.errors import InvalidField
 from toolwire.runs.records import from_plain, pack, request_to_plain, unpack
@@ -47,11 +48,8 @@ def collect_inputs(provider: Any, model: str | None, tools: Any, options: Any, s
     people: Any = ()
     approve = settings.get("approve")
     if approve is not None and not callable(approve):
-        people = settings.pop("approve")
-        is_list = isinstance(people, Collection) and not isinstance(people, str)
-        if people is not True and not (is_list and all(isinstance(one, str) for one in people)):
-            raise InvalidField("approve", "must be a function, True, or names of tools in a list", path="settings")
-        people = people if people is True else sorted(people)
+        approval = approval_of(settings.pop("approve"))
+        people = approval if approval is True else list(approval)
     return RunInputs(provider, model, options, {**settings, "tools": tools or ()}, people)
 
 
@@ -62,10 +60,12 @@ def encode_spec(inputs: RunInputs, prompt: Any, queue: str | None, texts: dict[s
     settings = {name: value for name, value in inputs.settings.items() if name != "on_event"}
     with inputs.client() as client:
         remaining = dict(settings)
-        _, setup = client.prepared(prompt, RunOptions.pop_from(remaining), remaining)
+        _, setup = prepare_run(client, prompt, RunOptions.pop_from(remaining), remaining)
         check_price(setup.limits, setup.request.model)
+        check_approval(inputs.people if inputs.people is True else tuple(inputs.people), setup.request.tools)
+        provider = _name_of(inputs.provider, client)
     spec = {
-        "provider": _name_of(inputs.provider),
+        "provider": provider,
         "model": setup.request.model,
         "options": {name: inputs.options[name] for name in _STORED_OPTIONS if _is_encodable(inputs.options.get(name))},
         "settings": {
@@ -110,10 +110,13 @@ def _is_encodable(value: Any) -> bool:
     return True
 
 
-def _name_of(provider: Any) -> Any:
+def _name_of(provider: Any, client: BaseClient) -> Any:
+    """Return the name of a provider, or the names of several, as another process finds them again."""
     if isinstance(provider, list | tuple):
-        return [_name_of(one) for one in provider]
-    return provider if provider is None or isinstance(provider, str) else getattr(provider, "name", None)
+        return [_name_of(one, each) for one, each in zip(provider, (client, *client.others), strict=False)]
+    if provider is None or isinstance(provider, str):
+        return client.provider.name
+    return getattr(provider, "name", None)
 
 
 def _check_for_queue(inputs: RunInputs) -> None:

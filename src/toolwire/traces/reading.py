@@ -14,7 +14,7 @@ from typing import Any, TypedDict
 from msgspec import Struct
 from sqlalchemy import ColumnElement, func, select
 
-from toolwire.errors import InvalidField, StoreFailed, did_you_mean
+from toolwire.errors import InvalidField, StoreFailed, listed, suggestion
 from toolwire.traces.chain import ChainCheck, Verification, write_anchor
 from toolwire.traces.databases import StoreLocation, read_transaction
 from toolwire.traces.forms import decode_row, encode_key, encode_time
@@ -61,9 +61,8 @@ def _conditions(location: StoreLocation, filters: Mapping[str, Any]) -> list[Col
     columns = location.table.c
     if unknown := filters.keys() - Filters.__annotations__.keys():
         name, known = min(unknown), [*Filters.__annotations__]
-        raise InvalidField(
-            name, f"is not a filter of traces; there are: {', '.join(known)}{did_you_mean(name, known)}", path="traces"
-        )
+        known_names = listed(known, suggestion(name, known))
+        raise InvalidField(name, f"is not a filter of traces{known_names}", path="traces")
     return [
         compare(columns[column], parse(name, filters[name]))
         for name, (column, compare, parse) in _CONDITIONS.items()

@@ -3,7 +3,7 @@
 Rules of this file:
 - A mark is a path in a body, with the dialects that have it. A body may be of the dialects that have all of its marks.
   If it has no mark, or if no dialect has all of them, its wire is unknown.
-- Only paths of a conversation are marks, because a setting of one wire is often an extension of another.
+- Paths of a conversation are marks. A setting is one only if no other wire and no known extension of one has it.
 """
 
 from collections.abc import Iterator
@@ -16,7 +16,22 @@ from toolwire.wire.arguments import type_name
 Kind = Literal["request", "response", "stream"]
 _CHAT, _RESPONSES, _ANTHROPIC, _GEMINI, _OLLAMA = NAMES
 _CHAT_LIKE = (_CHAT, _OLLAMA)
-# In a path, `*` is any item of a list, and `=` is followed by the value of the field.
+_ANTHROPIC_EVENTS = (
+    "type=message_start",
+    "type=ping",
+    "type=content_block_start",
+    "type=content_block_delta",
+    "type=message_delta",
+)
+_RESPONSES_EVENTS = (
+    "type=response.created",
+    "type=response.queued",
+    "type=response.in_progress",
+    "type=response.output_item.added",
+    "type=response.output_text.delta",
+    "type=response.completed",
+)
+# In a path, `*` is any item of a list, a number is that item, and `=` is followed by the value of the field.
 _MARKS: dict[Kind, dict[str, tuple[str, ...]]] = {
     "request": {
         "messages": (_CHAT, _ANTHROPIC, _OLLAMA),
@@ -33,21 +48,45 @@ _MARKS: dict[Kind, dict[str, tuple[str, ...]]] = {
         "messages/*/content/*/type=image_url": (_CHAT,),
         "messages/*/content/*/type=tool_use": (_ANTHROPIC,),
         "messages/*/content/*/type=tool_result": (_ANTHROPIC,),
+        "messages/*/content/*/type=image": (_ANTHROPIC,),
+        "messages/*/content/*/type=document": (_ANTHROPIC,),
+        "messages/*/content/*/type=thinking": (_CHAT, _ANTHROPIC),  # Mistral's models answer so
+        "messages/*/content/*/type=input_audio": (_CHAT,),
+        "messages/*/content/*/type=file": (_CHAT,),
+        "messages/0/role=system": _CHAT_LIKE,  # Messages has system turns, but not as the first one
+        "system": (_ANTHROPIC,),
+        "stop_sequences": (_ANTHROPIC,),
+        "max_tokens": (_CHAT, _ANTHROPIC),
+        "max_completion_tokens": (_CHAT,),
+        "response_format": (_CHAT,),
+        "stream_options": (_CHAT, _RESPONSES),
+        "instructions": (_RESPONSES,),
+        "max_output_tokens": (_RESPONSES,),
+        "systemInstruction": (_GEMINI,),
+        "system_instruction": (_GEMINI,),
+        "generationConfig": (_GEMINI,),
+        "generation_config": (_GEMINI,),
+        "options": (_OLLAMA,),
+        "keep_alive": (_OLLAMA,),
     },
     "response": {
         "choices": (_CHAT,),
         "output": (_RESPONSES,),
         "stop_reason": (_ANTHROPIC,),
         "content/*/type": (_ANTHROPIC,),
+        "object=response": (_RESPONSES,),
+        "type=message": (_ANTHROPIC,),
         "candidates": (_GEMINI,),
+        "promptFeedback": (_GEMINI,),
         "message": (_OLLAMA,),
         "done": (_OLLAMA,),
     },
     "stream": {
         "choices": (_CHAT,),
         "candidates": (_GEMINI,),
-        "type=message_start": (_ANTHROPIC,),
-        "type=response.created": (_RESPONSES,),
+        "promptFeedback": (_GEMINI,),
+        **dict.fromkeys(_ANTHROPIC_EVENTS, (_ANTHROPIC,)),
+        **dict.fromkeys(_RESPONSES_EVENTS, (_RESPONSES,)),
         "done": (_OLLAMA,),
     },
 }
@@ -95,6 +134,9 @@ def _matches(value: Any, path: list[str]) -> Iterator[bool]:
         yield value is not None
     elif path[0] == "*":
         for item in value if type(value) is list else ():
+            yield from _matches(item, path[1:])
+    elif path[0].isdecimal():
+        for item in value[int(path[0]) :][:1] if type(value) is list else ():
             yield from _matches(item, path[1:])
     elif type(value) is dict:
         key, _, expected = path[0].partition("=")

@@ -122,7 +122,8 @@ def _settle_effort(request: Request, ledger: Ledger) -> Request:
     if request.effort is None and family.reasons_unasked is False:
         return request
     detail = (
-        f"{request.model} accepts tools over {DIALECT} only without reasoning; use openai-responses to keep the effort"
+        f'was set to "none", because {request.model} accepts tools over Chat Completions only without reasoning. '
+        "Use provider openai-responses to keep it."
     )
     ledger.lose("effort", "effort", detail, "defaulted" if request.effort is None else "approximated", "semantic")
     return replace(request, effort="none")

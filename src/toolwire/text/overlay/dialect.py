@@ -26,6 +26,7 @@ from toolwire.text.tagged.blocks import scanner_for
 from toolwire.text.tagged.call_blocks import BlockReader
 from toolwire.text.tagged.forms import forms_of
 from toolwire.text.tagged.writer import TaggedWriter
+from toolwire.text.usual_forms import ChainReader, UsualForms
 from toolwire.text.writing import FormatWriter
 from toolwire.types import Encoded, Error, ErrorReply, Request, Response, Tool
 
@@ -36,7 +37,7 @@ class TextDialect:
     def __init__(
         self,
         inner: Dialect,
-        text_format: Format,
+        text_format: Format | UsualForms,
         tools: list[Any] | None,
         readers: tuple[str, ...],
         *,
@@ -51,8 +52,9 @@ class TextDialect:
         self.decode_error: Callable[..., Error] = inner.decode_error
         self.encode_error: Callable[[Error], ErrorReply] = inner.encode_error
         self.native = native
-        self.format = text_format
-        self._tagged = text_format.row.shape == "tagged"
+        self._usual = text_format if isinstance(text_format, UsualForms) else None
+        self.format: Format = _format("tagged") if isinstance(text_format, UsualForms) else text_format
+        self._tagged = self.format.row.shape == "tagged"
         self._inner = inner
         self._compact = compact
         self._given = given
@@ -70,7 +72,10 @@ class TextDialect:
         if not self._tagged:
             return TextReader(self.format.marks, builder, self._offer, self._given)
         scanner = scanner_for(self._offer, self._readers, self._given)
-        return BlockReader(scanner, builder, self._offer, appends_calls=self.native)
+        reader = BlockReader(scanner, builder, self._offer, appends_calls=self.native)
+        if self._usual is None:
+            return reader
+        return ChainReader(reader, self._usual.stages(builder, self._offer, self._given))
 
     def _message_writer(self, ledger: Ledger, tools: Iterable[Any] = ()) -> MessageWriter:
         declared = [tool for tool in tools if isinstance(tool, Tool)]
@@ -118,7 +123,7 @@ def over(
     wire: str | Dialect,
     tools: Iterable[Any] | None = None,
     *,
-    format: str | Format | dict[str, Any] = "tagged",  # noqa: A002 - the public name
+    format: str | Format | UsualForms | dict[str, Any] = "tagged",  # noqa: A002 - the public name
     readers: Iterable[str] = (),
     native: bool = False,
     compact: bool = False,
@@ -128,7 +133,8 @@ def over(
     """Return a dialect for a model that writes its calls in its text, over the wire `wire`.
 
     - `tools`: only calls of these tools are read. None accepts any name.
-    - `format`: the name of a text format, or its table.
+    - `format`: the name of a text format, or its table. `UsualForms(model)`, with `native`, stands for all formats in
+      which a local server's model may write.
     - `native`: requests are sent in the wire's own way. Calls that the model writes in its text are still read.
     - `given`: the input texts of the model (`texts_given(request)`). A block that repeats one of them is a quotation
       and not a call.
@@ -143,7 +149,7 @@ def over(
     >>> answer.tool_calls[0].arguments
     {'zone': 'UTC'}
     """
-    text_format = format if isinstance(format, Format) else _format(format)
+    text_format = format if isinstance(format, Format | UsualForms) else _format(format)
     reader_names, offered = tuple(readers), None if tools is None else list(tools)
     return TextDialect(
         dialect(wire),

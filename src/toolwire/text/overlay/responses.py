@@ -16,7 +16,7 @@ from toolwire.encoding.finish import CUT, infer_finish_reason
 from toolwire.encoding.ledger import made_by, shared_spelling_of
 from toolwire.text.calls import CallBuilder, Offer
 from toolwire.text.overlay.text_parts import MessageWriter, has_metadata, join_items, split_text
-from toolwire.text.tagged.call_blocks import block_of
+from toolwire.text.tagged.call_blocks import block_of, without_block
 from toolwire.types import Choice, Opaque, Part, Response, Text, Thinking, ToolCall
 from toolwire.types.spelling import MessageSpelling
 
@@ -85,8 +85,9 @@ class ResponseReader:
     def appended_calls(self, calls: list[ToolCall], *, has_native: bool) -> list[Part]:
         """Return the calls in the text as parts, or as plain text if the wire itself returned calls."""
         if not has_native:
-            return [*calls]
-        return [Text(block_of(call) or "", opaque=Opaque(self.dialect, {})) for call in calls]
+            return [without_block(call) for call in calls]
+        blocks = (block_of(call) or "" for call in calls)
+        return [Text(block, opaque=Opaque(self.dialect, {})) for block in blocks if block]
 
 
 def _seed_of(response: Response, index: int) -> str:

@@ -16,6 +16,7 @@ from toolwire.types.spelling.text_tagged import TextCallSpelling
 from toolwire.wire.names import fingerprint
 
 DIALECT = "text-tagged"
+_OTHER_FORMS = "text-format"
 
 
 class BlockReader:
@@ -58,6 +59,17 @@ class BlockReader:
             has_no_id=call.id is not None and call.id not in block.text,
         )
         return replace(call, opaque=Opaque(DIALECT, {}, spelling=spelling))
+
+
+def with_block(call: ToolCall, block: str) -> ToolCall:
+    """Return a call of another text format with the text that it was read from."""
+    spelling = TextCallSpelling(block=block, meaning=_meaning(call))
+    return replace(call, opaque=Opaque(_OTHER_FORMS, {}, spelling=spelling))
+
+
+def without_block(call: ToolCall) -> ToolCall:
+    """Return a call of another text format without its text, as the wire itself would have returned it."""
+    return replace(call, opaque=None) if made_by(call.opaque, _OTHER_FORMS) else call
 
 
 def _meaning(call: ToolCall) -> str:
