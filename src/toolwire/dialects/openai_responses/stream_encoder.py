@@ -10,6 +10,7 @@ Rules of this file:
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from msgspec import Raw
 from msgspec.structs import replace
 
 from toolwire.dialects.openai_responses.calls import BLANK_LINE, BUILTIN_CALLS, TEXT_TYPES, Items, write_call
@@ -94,7 +95,7 @@ class Encoder(SequentialEncoder):
     - `_items`, `_ended_parts`: the items, and the parts that have ended.
     - `_message_index`: the index of the open message item.
     - `_item_position`: the keys of events that identify the current item.
-    - `_echo`: the settings of the request, which every event with the response repeats.
+    - `_echo`: the settings of the request as JSON, which every event with the response repeats.
     """
 
     wire = WIRE
@@ -153,7 +154,7 @@ class Encoder(SequentialEncoder):
     def encode_head(self, response: Response) -> Encoded:
         """Write a response without its output. If it is of another wire, it repeats the settings of the request."""
         if self._echo is None and not self.is_native(response):
-            self._echo = echo_of(self.ledger.request)
+            self._echo = {key: Raw(encode_json(value)) for key, value in echo_of(self.ledger.request).items()}
         return encode_with_echo(response, Ledger(WIRE, self.ledger.quirks, of="response"), self._echo or {})
 
     def write_message_delta(self, event: MessageDelta) -> bytes:
