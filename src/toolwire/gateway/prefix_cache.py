@@ -13,6 +13,7 @@ from contextlib import suppress
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from toolwire.dialects import Dialect, is_resumable
 from toolwire.encoding.quirks import Quirks
@@ -235,6 +236,8 @@ class _FoundRequest(Struct, frozen=True):
         prefix, decoded = self._extension.prefix, self._extension.decoded
         ids = prefix.generated_ids.union(*(one.generated_ids for one in decoded))
         messages = [Message("assistant", [ToolCall(one, "generated") for one in ids])] if ids else []
+        if (repeated := prefix.answer.repeated) is not None:
+            return replace(repeated, context=replace(repeated.context, messages=messages))
         context = Context(messages=messages, tools=prefix.answer.tools)
         return Request(context=context, output=prefix.answer.output, opaque=prefix.answer.opaque)
 

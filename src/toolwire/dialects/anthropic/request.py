@@ -20,7 +20,7 @@ from toolwire.encoding.families import family_of
 from toolwire.encoding.ledger import Ledger, copy_body, made_by, spelling_of, take, take_entries, unusual_path
 from toolwire.encoding.quirks import PLAIN, Quirks
 from toolwire.encoding.reasoning import EFFORTS, UNTHINKING
-from toolwire.encoding.repair import OPENING_TEXT, add_opening_turn, begins_with_opening_turn, repair
+from toolwire.encoding.repair import JSON_REQUEST, OPENING_TEXT, add_opening_turn, begins_with_opening_turn, repair
 from toolwire.encoding.request_fields import ABSENT
 from toolwire.encoding.settings import (
     NUMBER,
@@ -106,6 +106,8 @@ def encode_request(request: Request, quirks: Quirks = PLAIN, **settings: Any) ->
         _default_max_tokens(body, ledger)
     messages = context.messages if is_native else repair(context.messages, ledger.losses)
     first = _encode_system(context.system, messages, body, ledger, is_native=is_native)
+    if request.output is not None and _lacks_schema(request.output):
+        _ask_for_json(body)
     if tools:
         body["tools"] = tools
     encoded = encode_messages(messages, ledger, first)
@@ -188,6 +190,22 @@ def _encode_system(system: Any, messages: Any, body: dict[str, Any], ledger: Led
         ledger.path, ledger.is_native = ("system",), is_native
         body["system"] = encode_blocks(system, ledger, "system")
     return first
+
+
+def _lacks_schema(output: Output) -> bool:
+    """Return True if an output is JSON of any form, which Messages can be asked for only in words."""
+    return output.schema is None and output.kind != "text"
+
+
+def _ask_for_json(body: dict[str, Any]) -> None:
+    """Append a constant sentence to the system prompt, so that the beginning of the prompt stays cached."""
+    match body.get("system"):
+        case str(system):
+            body["system"] = f"{system}\n\n{JSON_REQUEST}"
+        case list(blocks):
+            body["system"] = [*blocks, {"type": "text", "text": JSON_REQUEST}]
+        case _:
+            body["system"] = JSON_REQUEST
 
 
 def _set_system(text: str, field: str, body: dict[str, Any], ledger: Ledger) -> None:
@@ -395,6 +413,10 @@ def _encode_stop(request: Request, ledger: Ledger) -> Any:
 
 def _encode_format(request: Request, ledger: Ledger) -> Any:
     output: Any = request.output
+    if _lacks_schema(output):
+        detail = f"{DIALECT} has no JSON without a schema: the system prompt asks for it"
+        ledger.lose("output", f"output_{output.kind}", detail, "approximated")
+        return ABSENT
     if output.schema is None:
         ledger.lose("output", f"output_{output.kind}", f"{DIALECT} has no output format {output.kind} without a schema")
         return ABSENT

@@ -47,6 +47,7 @@ TRAITS = WireTraits(
     has_response_ids=True,
     response_id_prefix="resp_",
     has_response_times=True,
+    repeats_settings=True,
     has_comments=True,
     keep_alive=b": waiting\n\n",
     count_object="response.input_tokens",

@@ -5,11 +5,14 @@ Rules of this file:
   text becomes the `instructions`. Any other system message is an item.
 - A request of another wire may continue an earlier response (`previous_response_id` in its provider state). It sends
   only the messages after the last turn of the assistant, because the server has stored the others.
+- A response repeats the settings of its request, with OpenAI's default for each setting that the request does not
+  have. Strict clients reject a response without them.
 - An entry of `include` requests log probabilities. Another one requests encrypted reasoning, which the client has to
   send back if the server stores nothing.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
 from typing import Any
 
 from msgspec.structs import replace
@@ -370,3 +373,96 @@ _SETTINGS = Settings(
     plain("prompt_cache_key", "cache_key", str),
 )
 SETTING_PATHS = _SETTINGS.paths()
+
+# The settings that a response repeats, and their defaults (openai 3.57.0, Response and ResponseCreateParams;
+# https://www.openresponses.org/specification, ResponseResource; 2026-11-27).
+_REPEATED: Mapping[str, Any] = {
+    "background": False,
+    "frequency_penalty": 0,
+    "instructions": None,
+    "max_output_tokens": None,
+    "max_tool_calls": None,
+    "metadata": {},
+    "parallel_tool_calls": True,
+    "presence_penalty": 0,
+    "previous_response_id": None,
+    "prompt_cache_key": None,
+    "reasoning": {"effort": None, "summary": None},
+    "safety_identifier": None,
+    "service_tier": "default",
+    "store": True,
+    "temperature": 1.0,
+    "text": {"format": {"type": "text"}},
+    "tool_choice": "auto",
+    "tools": [],
+    "top_logprobs": 0,
+    "top_p": 1.0,
+    "truncation": "disabled",
+    "user": None,
+}
+# Settings that a response has only if the request has them.
+_REPEATED_IF_SENT = ("context_management", "conversation", "prompt", "prompt_cache_options", "prompt_cache_retention")
+# Keys that the repeated declaration of a function and the repeated schema of an output always have.
+_FUNCTION = {"description": None, "parameters": None, "strict": None}
+_SCHEMA = {"description": None, "strict": False}
+
+
+def echo_of(request: Request | None) -> dict[str, Any]:
+    """Return the settings that a response to `request` repeats. Without a request, return the defaults."""
+    body = {} if request is None else _settings_of(request)
+    echo = {key: deepcopy(usual) if body.get(key) is None else body[key] for key, usual in _REPEATED.items()}
+    echo |= {key: body[key] for key in _REPEATED_IF_SENT if body.get(key) is not None}
+    for key, complete in _COMPLETERS.items():
+        if key in echo:
+            echo[key] = complete(echo[key])
+    return echo
+
+
+def _settings_of(request: Request) -> dict[str, Any]:
+    """Return the body of `request` without its messages. It is written as it was asked, on whatever wire."""
+    context = replace(request.context, messages=[one for one in request.messages if _declares_tools(one)])
+    opaque = request.opaque if made_by(request.opaque, DIALECT) else WIRE.plain
+    return encode_request(replace(request, context=context, opaque=opaque)).body
+
+
+def _declares_tools(message: Message) -> bool:
+    """Return True if a result in `message` declares tools, which are then not among the `tools` of the request."""
+    parts = message.parts if message.role == "tool" else ()
+    return any(spelling_of(part.opaque, ResponsesResultSpelling).tools for part in parts)  # type: ignore[union-attr]
+
+
+def _complete_tools(tools: Any) -> Any:
+    """Return declarations in which each function has all keys."""
+    if type(tools) is not list:
+        return []
+    return [{**_FUNCTION, **tool} if _is_of_type(tool, "function") else tool for tool in tools]
+
+
+def _complete_text(text: Any) -> Any:
+    """Return the settings of the text with a format. The format of a schema has all keys."""
+    defaults = _REPEATED["text"]
+    completed = {**deepcopy(defaults), **(text if type(text) is dict else {})}
+    if _is_of_type(completed["format"], "json_schema"):
+        completed["format"] = {**_SCHEMA, **completed["format"]}
+    return completed
+
+
+def _complete_reasoning(reasoning: Any) -> Any:
+    return {**_REPEATED["reasoning"], **(reasoning if type(reasoning) is dict else {})}
+
+
+def _complete_conversation(conversation: Any) -> Any:
+    """Return the conversation as an object. A request may name it by its id alone."""
+    return {"id": conversation} if type(conversation) is str else conversation
+
+
+def _is_of_type(value: Any, name: str) -> bool:
+    return type(value) is dict and value.get("type") == name
+
+
+_COMPLETERS: Mapping[str, Callable[[Any], Any]] = {
+    "tools": _complete_tools,
+    "text": _complete_text,
+    "reasoning": _complete_reasoning,
+    "conversation": _complete_conversation,
+}
