@@ -25,7 +25,7 @@ from dbos._error import DBOSNonExistentWorkflowError, DBOSWorkflowCancelledError
 from toolwire.errors import InvalidField, StoreFailed, UserError
 from toolwire.runs.register import retried
 from toolwire.traces.databases import first_line, with_driver
-from toolwire.traces.watching import FileWatch, damage_of, files_of, refuse_journal
+from toolwire.traces.file_watch import FileWatch, damage_of, files_of, refuse_journal
 
 _NAME = "toolwire.run"
 _APPLICATION = "toolwire"

@@ -23,8 +23,8 @@ from sqlalchemy.engine import URL
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
 
 from toolwire.errors import InvalidField, MissingExtra, StoreFailed
+from toolwire.traces.file_watch import FileWatch, damage_of, files_of, refuse_journal
 from toolwire.traces.tables import check_namespace, table
-from toolwire.traces.watching import FileWatch, damage_of, files_of, refuse_journal
 
 _PRAGMAS = ("PRAGMA synchronous=FULL", "PRAGMA recursive_triggers=ON")
 _OWN_PRAGMAS = (*_PRAGMAS, "PRAGMA foreign_keys=ON", "PRAGMA trusted_schema=OFF")

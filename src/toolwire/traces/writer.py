@@ -25,7 +25,7 @@ from typing import Any
 from sqlalchemy.exc import IntegrityError
 
 from toolwire.errors import StoreFailed, UserError
-from toolwire.traces.committing import Committer
+from toolwire.traces.committer import Committer
 from toolwire.traces.databases import first_line, is_transient
 
 _LOG = logging.getLogger("toolwire.traces")
