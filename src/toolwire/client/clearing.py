@@ -301,7 +301,7 @@ def _without_bound_thinking(message: Message, index: int, losses: list[Loss]) ->
     kept = [part for part in message.content if not _is_bound(part)]
     if len(kept) == len(message.content):
         return message
-    detail = "it is bound to results that were cleared"
+    detail = "its signature covers results that were cleared"
     losses.append(Loss(f"messages[{index}]", "thinking", "dropped", detail))
     return replace(message, content=kept)
 

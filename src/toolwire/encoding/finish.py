@@ -187,7 +187,7 @@ def lose_other_choices(response: Response, ledger: Ledger) -> None:
     """Report the loss of every choice of a response but the first, on a wire that has one answer."""
     ledger.path = ()
     for index in range(1, len(response.choices)):
-        ledger.lose(f"choices[{index}]", "choices", f"{ledger.dialect} gives one answer")
+        ledger.lose(f"choices[{index}]", "choices", f"a response of {ledger.dialect} has only one choice")
 
 
 def write_tier(response: Response, body: dict[str, Any], tiers: Collection[str], ledger: Ledger) -> None:

@@ -47,7 +47,7 @@ RETRY_DELAY = 0.2
 """Seconds after which the gateway may retry a provider whose connection failed."""
 
 _NEXT_PROVIDER_STATUSES = frozenset({401, 402, 403, 408, 409, 429})  # another provider may succeed after these statuses
-_SIGNATURE_LOSS = Loss("messages", "signature", "dropped", "made by another provider", "minor")
+_SIGNATURE_LOSS = Loss("messages", "signature", "dropped", "the provider rejects what another provider signed", "minor")
 _THINKING_LOSS = Loss(
     "thinking", "thinking", "dropped", "the calls that the request answers have no thinking before them"
 )

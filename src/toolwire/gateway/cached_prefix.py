@@ -88,7 +88,7 @@ class _Position(Struct, frozen=True):
     generated_count: int = 0
     """How many ids the decoder has numbered."""
     key_material: bytes = b""
-    """The key_material of the last message."""
+    """The key material of the last message."""
 
 
 class _Decoded(Struct, frozen=True):

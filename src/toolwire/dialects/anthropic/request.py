@@ -161,7 +161,9 @@ def _drop_thinking_budget(body: dict[str, Any], turns: list[Any], ledger: Ledger
     """
     if body["thinking"].get("type") == "enabled" and answers_unthought_calls(turns):
         del body["thinking"]
-        ledger.lose("thinking", "thinking", f"{DIALECT} requires thinking before the calls that are answered")
+        ledger.lose(
+            "thinking", "thinking", f"{DIALECT} requires thinking before the calls that are answered, and there is none"
+        )
 
 
 def _encode_system(system: Any, messages: Any, body: dict[str, Any], ledger: Ledger, *, is_native: bool) -> int:

@@ -281,7 +281,7 @@ class Encoder(SequentialEncoder):
         return data + (_write_event("message_stop", {}) if complete else b"")
 
 
-_FREE_TEXT_LOSS = f"{DIALECT} takes only an object: the free text is its argument `input`"
+_FREE_TEXT_LOSS = f"{DIALECT} accepts only an object: the free text is sent as the argument `input`"
 _DELTA_EVENT = b'event: content_block_delta\ndata: {"type":"content_block_delta","index":%d,"delta":%b}\n\n'
 _STOP_EVENT = b'event: content_block_stop\ndata: {"type":"content_block_stop","index":%d}\n\n'
 _END_ENCODERS: dict[Any, Any] = {Text: encode_text, Refusal: ENCODERS_BY_ROLE["assistant"][Refusal]}

@@ -342,7 +342,7 @@ def encode_thinking_key(
     if key == "content":
         blocks.append(encode_thinking(part, spelling.texts, ledger))
         return
-    ledger.lose_signature(part, f"{DIALECT} has no place for it")
+    ledger.lose_signature(part, f"{DIALECT} has no field for it")
     if key == "reasoning_details":
         key = None if spelling.texts == (part.text,) else "reasoning"
     elif key is None and (part.text or not part.signature):

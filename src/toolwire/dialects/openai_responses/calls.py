@@ -184,7 +184,7 @@ def _encode_builtin_call(call: ToolCall, builtin: str, items: "Items") -> dict[s
     if not (spelling.has_no_id and is_generated_id(call.id)):
         body["call_id"] = call_id
     if call.name != builtin:
-        ledger.lose("name", "own_tool", f"{DIALECT} knows it as {builtin}")
+        ledger.lose("name", "own_tool", f"the name of this tool in {DIALECT} is {builtin}")
     ledger.lose_fields(call, "own_tool", "custom")
     lose_cache(call, ledger)
     ledger.replay(body, call.opaque)
@@ -285,7 +285,9 @@ def _write_builtin_output(body: dict[str, Any], text: str, part: ToolResult, bui
         layout = spelling_of(part.opaque, ResponsesResultSpelling).tools
         body["tools"] = [] if items.tool_writer is None else items.tool_writer.write(layout or [])
         if text != _tools_text(layout):
-            ledger.lose("content", "own_tool", f"the result of a search has tools in {DIALECT}, and no text")
+            ledger.lose(
+                "content", "own_tool", f"the result of a tool search in {DIALECT} is a list of tools, without text"
+            )
         ledger.lose_fields(part, "own_tool", "is_error")
     elif builtin == "shell":
         value, _ = parse_arguments(text)
@@ -299,7 +301,7 @@ def _shell_output(text: str, part: ToolResult, ledger: Ledger) -> dict[str, Any]
     ledger.lose(
         "content",
         "own_tool",
-        f"{DIALECT} lists the output of each command, so this is the output of one",
+        f"{DIALECT} has one output for each command: the text is sent as the output of one",
         "approximated",
         "minor",
     )
@@ -578,7 +580,7 @@ def write_reasoning(part: Thinking, items: Items) -> None:
     if items.response is None or not part.text:
         ledger.lose("", "thinking", f"{DIALECT} accepts only its own reasoning, not that of {origin}")
         return
-    ledger.lose_signature(part, f"{DIALECT} has no place for a signature of {origin}")
+    ledger.lose_signature(part, f"{DIALECT} has no field for a signature of {origin}")
     ledger.lose_fields(part, "thinking", "redacted")
     ledger.lose_fields(part, "cache_mark", "cache")
     ledger.lose_opaque(part.opaque)

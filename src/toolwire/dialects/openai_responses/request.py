@@ -264,7 +264,7 @@ def _join(parts: Any, ledger: Ledger) -> str:
     """Join the texts to one, and report their other fields as losses."""
     for part in ledger.each_part(parts):
         if part.cache is not None:
-            ledger.lose("cache", "cache_mark", f"{DIALECT} servers cache without marks")
+            ledger.lose("cache", "cache_mark", f"servers of {DIALECT} cache without marks")
         if part.citations:
             ledger.lose("citations", "citation", f"{DIALECT} has citations only in output of the model")
         ledger.lose_opaque(part.opaque)

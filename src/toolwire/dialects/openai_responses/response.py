@@ -164,7 +164,7 @@ def encode_response(response: Response, quirks: Quirks = PLAIN, **settings: Any)
         write_tier(response, body, SERVICE_TIERS, ledger)
     for key, value in (response.provider_state or {}).items():
         if key != "previous_response_id" or value != body.get("id"):
-            ledger.lose(f"provider_state.{key}", "provider_state", f"{DIALECT} keeps it in its id")
+            ledger.lose(f"provider_state.{key}", "provider_state", f"a response of {DIALECT} has no field for it")
     ledger.replay(body, response.opaque)
     return Encoded("", body, tuple(ledger.losses))
 
@@ -202,13 +202,13 @@ def _encode_choice(choice: Choice, body: dict[str, Any], items: Items) -> None:
 
 
 def encode_finish(choice: Choice, body: dict[str, Any], ledger: Ledger) -> None:
-    """Write how an answer ended, and report the fields that this wire has no place for."""
+    """Write how an answer ended, and report the fields that this wire does not have."""
     message = choice.message
     ledger.path = ("choices", 0, "message")
     ledger.lose_opaque(message.opaque)
     for field in ("name", "tool_call_id"):
         if getattr(message, field) is not None:
-            ledger.lose(field, field, f"{DIALECT} has no place for it in a message")
+            ledger.lose(field, field, f"a message of {DIALECT} has no field for it")
     ledger.path = ("choices", 0)
     _encode_status(choice, body, ledger)
     lose_stop_sequence(choice, ledger)

@@ -196,9 +196,9 @@ def _encode_builtin_tool(tool: Tool, builtin: str, spelling: ResponsesToolSpelli
         if builtin == "tool_search" and value is not None:
             body[field] = value
         else:
-            ledger.lose(field, "own_tool", f"{DIALECT} defines it for {builtin}")
+            ledger.lose(field, "own_tool", f"{DIALECT} defines this field of {builtin} itself")
     if tool.name != builtin:
-        ledger.lose("name", "own_tool", f"{DIALECT} has no other name for {builtin}")
+        ledger.lose("name", "own_tool", f"{DIALECT} accepts no other name for {builtin}")
     ledger.lose_fields(tool, "own_tool", "strict", "custom", "format")
     lose_metadata(tool, ledger)
     lose_cache(tool, ledger)
