@@ -324,7 +324,7 @@ def _total_size(parts: Iterable[Any]) -> int:
 
 
 def _size(part: Any) -> int:
-    """Return the characters of a part, or an equivalent for media."""
+    """Return the number of characters of a part, or an equivalent number for media."""
     match part:
         case Image() | Audio():
             return _MEDIUM

@@ -128,7 +128,7 @@ def arguments_as_object(call: ToolCall, ledger: Ledger) -> dict[str, Any]:
         lose_free_text(ledger)
         return {"input": call.raw or ""}
     if call.error is not None and not call.plain_arguments:
-        ledger.lose("raw", "bad_arguments", f"{call.error}; {ledger.dialect} takes only an object")
+        ledger.lose("raw", "bad_arguments", f"{call.error}; {ledger.dialect} accepts only an object")
     return call.plain_arguments
 
 

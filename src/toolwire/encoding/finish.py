@@ -90,9 +90,9 @@ def looks_complete(text: str, reason: Any = None, *, last: bool = False) -> bool
 
 
 def as_incomplete(choice: Choice, wire: Wire) -> Choice:
-    """Return a choice whose calls were all cut off with the finish reason `incomplete`.
+    """Return `choice`, whose calls were all cut off, with the finish reason `incomplete`.
 
-    The reason stays for the choice's own wire, and if `wire` has a word for it that admits the cut.
+    A choice of the same wire is returned unchanged, and so is one whose reason means a cut on `wire`.
     """
     if made_by(choice.opaque, wire.dialect) or choice.finish_reason in wire.cut_reasons:
         return choice

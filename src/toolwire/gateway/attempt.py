@@ -82,8 +82,8 @@ class Failure(Struct):
 class Attempt:
     """One request to one provider.
 
-    `members` are those of the request. With `strict`, a semantic loss is an error. `has_alternatives` says that the
-    route has other providers.
+    `members` are the outermost members of the request's JSON, by name. With `strict`, a semantic loss is an error.
+    `has_alternatives` is true if the route has other providers.
     """
 
     def __init__(

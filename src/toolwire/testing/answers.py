@@ -201,7 +201,10 @@ def _thinking_block(part: Thinking, before: list[Part], request: WireRequest) ->
 
 
 def _reasoning_item(part: Thinking, index: int, request: WireRequest) -> dict[str, Any]:
-    """Return a reasoning item of Responses, with encrypted content if that was requested."""
+    """Return a reasoning item of Responses.
+
+    It has encrypted content if the request includes it or stores nothing, or if the thinking has a signature.
+    """
     include = request.body.get("include")
     is_requested = type(include) is list and "reasoning.encrypted_content" in include
     item: dict[str, Any] = {"type": "reasoning", "id": make_id("rs_", 24, index, part.text, request.body)}

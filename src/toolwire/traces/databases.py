@@ -220,7 +220,7 @@ def _lock_key(location: StoreLocation) -> int:
 
 @contextlib.contextmanager
 def read_transaction(location: StoreLocation) -> Iterator[Connection]:
-    """Return a connection for reading. Errors do not contain values of rows."""
+    """Connect to the store for reading during the `with` block. Errors do not contain values of rows."""
     if location.files is not None:
         location.files.check()
     with store_errors("the store cannot be read", location.engine), location.engine.connect() as connection:

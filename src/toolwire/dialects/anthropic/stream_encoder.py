@@ -150,7 +150,7 @@ class Encoder(SequentialEncoder):
         return before + self._write_delta(delta)
 
     def write_signature(self, event: SignatureDelta) -> bytes:
-        """Write a signature of this wire. The signature of another wire means nothing here."""
+        """Encode a signature. A signature of another wire is not written, because only that wire can check it."""
         if not self._is_native_part:
             return b""
         return self._write_delta({"type": "signature_delta", "signature": event.signature})
@@ -219,7 +219,7 @@ class Encoder(SequentialEncoder):
         elif not self._delta_count and call.plain_arguments:
             data = self._write_delta(_input_delta(call.plain_arguments))
         if call.error is not None and call.complete:
-            self.ledger.lose("raw", "bad_arguments", f"{call.error}; {DIALECT} takes only an object")
+            self.ledger.lose("raw", "bad_arguments", f"{call.error}; {DIALECT} accepts only an object")
         if not self._is_native_part:
             self.ledger.lose_opaque(call.opaque)
         text = "".join(self._fragments)

@@ -451,7 +451,7 @@ CONFIG = Settings(
     plain("candidateCount", "n", int),
     at_least("maxOutputTokens", "max_tokens", 1),
     texts("stopSequences", "stop", 5),
-    checked(plain("seed", "seed", int), _SEEDS.__contains__, "takes seeds of 32 bits"),
+    checked(plain("seed", "seed", int), _SEEDS.__contains__, "accepts seeds of 32 bits"),
     within("presencePenalty", "presence_penalty", -2, 2),
     within("frequencyPenalty", "frequency_penalty", -2, 2),
     plain("responseLogprobs", "logprobs", bool),

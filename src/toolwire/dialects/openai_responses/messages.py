@@ -156,7 +156,7 @@ def _rename_call(part: Part, renamed: Mapping[tuple[str, str], str]) -> Part:
 
 
 def _decode_client_item(item: Any, item_type: Any) -> Message:
-    """Read an item of the client that is no result: a message, or an item that stays unparsed."""
+    """Decode an input item that is no tool result: a message, or else an item that stays unparsed."""
     if item_type == "message" and (role := item.get("role")) in _INPUT_ROLES:
         return _decode_message(item, role)
     return WIRE.unparsed_message(item)

@@ -255,7 +255,7 @@ def _encode_first(message: Message, body: dict[str, Any], ledger: Ledger) -> int
 
 
 def _is_joinable(parts: Any, ledger: Ledger) -> bool:
-    """Return True if the parts can be joined to one string."""
+    """Return True if the parts can be joined to one string: all are text, and none has a cache mark to send."""
     has_marks = ledger.quirks.cache_marks
     return bool(parts) and all(type(part) is Text and not (has_marks and part.cache) for part in parts)
 

@@ -395,7 +395,7 @@ class PartialPart:
 
 def draft_body(item: PartialItem) -> dict[str, Any]:
     """Return the body of an item that no event ended, as far as it arrived."""
-    if item.kind == "message":
+    if item.item_type == "message":
         blocks = [
             {**partial.block, "annotations": partial.annotations} if partial.annotations else partial.block
             for partial in item.parts.values()
