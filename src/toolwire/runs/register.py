@@ -126,7 +126,7 @@ def retried(method: Callable[_P, _T]) -> Callable[_P, _T]:
 
 
 class Register:
-    """Our tables, accessed through an SQLAlchemy engine."""
+    """The tables of runs, of their calls and of limits, accessed through an SQLAlchemy engine."""
 
     def __init__(self, db: sa.Engine) -> None:
         self.db: sa.Engine = db

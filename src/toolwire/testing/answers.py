@@ -150,7 +150,7 @@ def _plain(parts: list[Part]) -> list[Any]:
 
 
 def _number(parts: list[Part], request: WireRequest, seed: tuple[int, int]) -> list[Part]:
-    """Give each call its index, its text and, if the wire has them, an id."""
+    """Set the index and the text of each call and, if the wire has ids, an id."""
     id_format = WIRES[request.dialect].call_id
     numbered: list[Part] = []
     call_index = 0

@@ -215,7 +215,7 @@ class Writer:
             self._raise_failure()
 
     def finish(self) -> None:
-        """Let the thread end after the rows in the queue. A garbage collector may call this at any point."""
+        """Stop the thread after the rows in the queue. A garbage collector may call this at any point."""
         self._inbox.put(None)
 
     def fork(self) -> None:

@@ -158,7 +158,7 @@ def decode_builtin_call(item: dict[str, Any], id_seed: int, index: int, reasonin
 
 
 def _take_builtin_arguments(unparsed: dict[str, Any], key: str) -> Arguments:
-    """Take the arguments of a built-in tool's call out of its unparsed keys."""
+    """Remove the arguments of a built-in tool's call from its unparsed keys, and return them."""
     return take_arguments(unparsed)[0] if key == "arguments" else (unparsed.pop(key), None, None)
 
 
@@ -235,7 +235,7 @@ def decode_builtin_result(item: dict[str, Any], tool_reader: ToolLayoutReader) -
 
 
 def _take_found_tools(unparsed: dict[str, Any], reader: ToolLayoutReader) -> list[ToolPlace] | None:
-    """Take the tools that a search found out of `unparsed`. They become tools of the request. Return their layout."""
+    """Remove the tools that a search found from `unparsed`. They become tools of the request. Return their layout."""
     if type(unparsed.get("tools")) is not list:
         return None
     layout, contradictions = reader.read_result(unparsed.pop("tools"))
@@ -250,7 +250,7 @@ def _tools_text(layout: list[ToolPlace] | None) -> str | None:
 
 
 def _take_builtin_output(unparsed: dict[str, Any], builtin: str) -> str | None:
-    """Take the output of the tool `builtin` out of `unparsed`, as text."""
+    """Remove the output of the tool `builtin` from `unparsed`, and return it as text."""
     output = unparsed.get("output")
     if type(output) is str:
         del unparsed["output"]
@@ -320,7 +320,7 @@ def _join_result_texts(part: ToolResult, ledger: Ledger) -> str:
 
 
 def _take_id(unparsed: dict[str, Any]) -> tuple[str | None, bool]:
-    """Take the `call_id` out of `unparsed`. Return it without its escape, and whether it had one."""
+    """Remove the `call_id` from `unparsed`. Return it without its escape, and True if it had one."""
     written = unparsed.get("call_id")
     if type(written) is not str or not written:
         return None, False
@@ -329,7 +329,7 @@ def _take_id(unparsed: dict[str, Any]) -> tuple[str | None, bool]:
 
 
 def decode_result(item: dict[str, Any]) -> ToolResult:
-    """Read the result of a call."""
+    """Decode an item that is the result of a call."""
     unparsed = item.copy()
     item_type = unparsed.pop("type")
     constants = take_item_constants(unparsed)
@@ -351,7 +351,7 @@ def decode_result(item: dict[str, Any]) -> ToolResult:
 
 
 def _take_output(unparsed: dict[str, Any]) -> tuple[str | list[Part], bool]:
-    """Take the output out of `unparsed`. Return its text or its parts, and whether they are an error."""
+    """Remove the output from `unparsed`. Return its text or its parts, and True if they are an error."""
     output = unparsed.get("output")
     if type(output) is str:
         del unparsed["output"]

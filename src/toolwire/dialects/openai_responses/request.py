@@ -99,7 +99,7 @@ def decode_request(body: dict[str, Any], path: str = "") -> Request:
 
 
 def _take_state(unparsed: dict[str, Any]) -> dict[str, Any] | None:
-    """Take the keys of the server's state out of `unparsed`. Return None if there are none."""
+    """Remove the keys of the server's state from `unparsed`, and return them, or None without such keys."""
     values = {key: unparsed.get(key) for key in _STATE_TYPES}
     state = {key: unparsed.pop(key) for key, value in values.items() if value and type(value) in _STATE_TYPES[key]}
     return state or None

@@ -106,13 +106,13 @@ def decode_response(body: dict[str, Any]) -> Response:
 
 
 def _take_time(unparsed: dict[str, Any]) -> float | None:
-    """Take the time of creation out of `unparsed`, if it is a finite number."""
+    """Remove the time of creation from `unparsed`, and return it, if it is a finite number."""
     created: Any = unparsed.get("created_at")
     return unparsed.pop("created_at") if type(created) in NUMBER and isfinite(created) else None
 
 
 def _decode_finish(message: Message, unparsed: dict[str, Any]) -> Choice:
-    """Take the finish reason out of `unparsed`, and return the answer. Calls that may be cut off are marked."""
+    """Remove the finish reason from `unparsed`, and return the answer. Calls that may be cut off are marked."""
     raw = take(unparsed, "status", str)
     details = unparsed.get("incomplete_details")
     reason = details.get("reason") if type(details) is dict and details.keys() == {"reason"} else None
