@@ -263,7 +263,10 @@ class Ledger:
         body[marks.key] = mark
 
     def replay(self, body: dict[str, Any], opaque: Opaque | None) -> dict[str, Any]:
-        """Add the unparsed keys in `opaque` to `body`, and return it. Keys of another wire are losses."""
+        """Add the unparsed keys of `opaque`, and the constant keys of its spelling, to `body`, and return it.
+
+        Unparsed keys of another wire are losses.
+        """
         if opaque is None or not (opaque.value or opaque.spelling):
             return body
         if opaque.dialect != self.dialect:
@@ -427,7 +430,7 @@ class Ledger:
         """Report the loss of each source of a medium except the `used` one, and of a media type without data."""
         for field in _SOURCES:
             if field != used and getattr(part, field, None) is not None:
-                self.lose(field, "media_source", f"{self.dialect} takes one source, and its {used} is sent")
+                self.lose(field, "media_source", f"{self.dialect} accepts one source, and its {used} is sent")
         if used != "data" and part.media_type is not None:
             self.lose("media_type", "media_type", f"{self.dialect} has no media type beside a {used}")
 

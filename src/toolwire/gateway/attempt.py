@@ -48,7 +48,7 @@ RETRY_DELAY = 0.2
 """Seconds after which the gateway may retry a provider whose connection failed."""
 
 _NEXT_PROVIDER_STATUSES = frozenset({401, 402, 403, 408, 409, 429})  # another provider may succeed after these statuses
-_SIGNATURE_LOSS = Loss("messages", "signature", "dropped", "made by another provider", "minor")
+_SIGNATURE_LOSS = Loss("messages", "signature", "dropped", "the provider rejects what another provider signed", "minor")
 _THINKING_LOSS = Loss(
     "thinking", "thinking", "dropped", "the calls that the request answers have no thinking before them"
 )
@@ -83,8 +83,8 @@ class Failure(Struct):
 class Attempt:
     """One request to one provider.
 
-    `members` are those of the request. With `strict`, a semantic loss is an error. `has_alternatives` says that the
-    route has other providers.
+    `members` are the outermost members of the request's JSON, by name. With `strict`, a semantic loss is an error.
+    `has_alternatives` is true if the route has other providers.
     """
 
     def __init__(

@@ -91,11 +91,11 @@ class _Position(Struct, frozen=True):
     generated_count: int = 0
     """How many ids the decoder has numbered."""
     key_material: bytes = b""
-    """The key_material of the last message."""
+    """The key material of the last message."""
 
 
 class _Decoded(Struct, frozen=True):
-    """Messages that were decoded."""
+    """Decoded messages, and what later messages need to know of them."""
 
     messages: Sequence[Message]
     end: _Position
@@ -367,7 +367,7 @@ def _asks(message: Message) -> bool:
 
 
 def _opens(message: Message) -> bool:
-    """Return True if a message is the user's first, and does not stand in for a missing one."""
+    """Return True if `message` can be the user's first, and is not the one that replaces a missing first message."""
     return message.role == "user" and message.content != OPENING_TEXT and _asks(message)
 
 
@@ -450,7 +450,7 @@ class Translation(Struct, frozen=True):
 
 
 class _PrefixEnd(Struct, frozen=True):
-    """The end of a prefix, and what stands before it."""
+    """The end of a prefix: its position, and the ids and memory keys of the messages before it."""
 
     position: _Position
     used_ids: frozenset[str] = frozenset()

@@ -226,7 +226,7 @@ class _FoundRequest(Struct, frozen=True):
 
     @property
     def end(self) -> tuple[int, bytes]:
-        """The number of messages, and the key_material of the last one."""
+        """The number of messages, and the key material of the last one."""
         end = self._extension.decoded[-1].end
         return end.message_count, end.key_material
 

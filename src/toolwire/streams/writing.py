@@ -81,7 +81,7 @@ _MAX_UNCOLLECTED = 64
 
 
 def _write_nothing(_encoder: Any, _event: Any) -> bytes:
-    """Write nothing: the wire has no place for the event."""
+    """Return no bytes: the wire has nothing that expresses the event."""
     return b""
 
 
@@ -259,7 +259,15 @@ class StreamEncoder:
         reply = self.encode_error(error)
         self.ledger.losses += reply.losses
         if error.retry_after is not None and retry_info(reply.body) is None:
-            self.ledger.losses.append(Loss("retry_after", "retry_after", "dropped", "only a header says it", "minor"))
+            self.ledger.losses.append(
+                Loss(
+                    "retry_after",
+                    "retry_after",
+                    "dropped",
+                    "it is sent in a header, and the headers were sent before the stream",
+                    "minor",
+                )
+            )
         return reply
 
     def may_have_written_end(self) -> bool:
@@ -348,7 +356,7 @@ class SequentialEncoder(StreamEncoder):
 
     def _lose_choice(self, choice: int) -> None:
         self.set_path("choices", choice)
-        self.ledger.lose("", "choices", f"{self.ledger.dialect} gives one answer")
+        self.ledger.lose("", "choices", f"a response of {self.ledger.dialect} has only one choice")
         self.collect_losses()
 
     def _write_held(self) -> bytes:

@@ -153,7 +153,7 @@ def _plain(parts: list[Part]) -> list[Any]:
 
 
 def _number(parts: list[Part], request: WireRequest, seed: tuple[int, int]) -> list[Part]:
-    """Give each call its index, its text and, if the wire has them, an id."""
+    """Set the index and the text of each call and, if the wire has ids, an id."""
     id_format = WIRES[request.dialect].call_id
     numbered: list[Part] = []
     call_index = 0
@@ -204,7 +204,10 @@ def _thinking_block(part: Thinking, before: list[Part], request: WireRequest) ->
 
 
 def _reasoning_item(part: Thinking, index: int, request: WireRequest) -> dict[str, Any]:
-    """Return a reasoning item of Responses, with encrypted content if that was requested."""
+    """Return a reasoning item of Responses.
+
+    It has encrypted content if the request includes it or stores nothing, or if the thinking has a signature.
+    """
     include = request.body.get("include")
     is_requested = type(include) is list and "reasoning.encrypted_content" in include
     item: dict[str, Any] = {"type": "reasoning", "id": make_id("rs_", 24, index, part.text, request.body)}

@@ -157,7 +157,7 @@ class FormatWriter:
         return f"{self.row.thinking[0]}{self.write_text(text)}{self.row.thinking[1]}"
 
     def write_calls(self, calls: Sequence[ToolCall]) -> str:
-        """Return consecutive calls. A call that cannot run is written as ordinary text."""
+        """Return the text of consecutive calls. Calls that cannot run are written first, as ordinary text."""
         for call in calls:
             if not call.runs and not call.custom:
                 self.ledger.lose("", "broken_call", "a call that cannot run is written as text", "approximated")

@@ -187,7 +187,15 @@ class ExchangeAnswer:
             self.memory_updates.append((key, _write(StoredTurn(provider_name, parts))))
         except (UnicodeEncodeError, TypeError, OverflowError, RecursionError):
             return ()  # it is not JSON, so it cannot be stored
-        return (Loss("message", "signature", "moved", f"kept for {provider_name}, which reads it again", "formal"),)
+        return (
+            Loss(
+                "message",
+                "signature",
+                "moved",
+                f"only {provider_name} can read it: toolwire stores it, and sends it back there",
+                "formal",
+            ),
+        )
 
 
 class ExchangedStream:

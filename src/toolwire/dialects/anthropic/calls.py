@@ -22,7 +22,10 @@ from toolwire.wire.names import generate_call_id
 
 
 def decode_call(block: dict[str, Any], message_number: int, call_index: int) -> Part:
-    """Decode a `tool_use` block. If it has no id, one is generated from `message_number` and `call_index`."""
+    """Decode a `tool_use` block to a call, or to an opaque part if it has no name.
+
+    If it has no id, one is generated from `message_number` and `call_index`.
+    """
     name = block.get("name")
     if type(name) is not str:
         return Opaque(DIALECT, block)
@@ -83,7 +86,7 @@ def came_whole(call: ToolCall) -> bool:
 
 
 def encode_call(call: ToolCall, ledger: Ledger) -> dict[str, Any]:
-    """Encode a `tool_use` block."""
+    """Encode `call` as a `tool_use` block."""
     spelling = spelling_of(call.opaque, MessagesCallSpelling)
     is_native = _is_native(call.opaque, spelling)
     body = {

@@ -240,7 +240,12 @@ def _encode_mid_system(message: Message, index: int, ledger: Ledger, builder: _T
     if blocks and ledger.quirks.mid_system and builder.can_add_system(index):
         builder.add("system", blocks)
         return
-    ledger.lose("role", f"{message.role}_late", "a reminder in the user's turn is sent at its position", "approximated")
+    ledger.lose(
+        "role",
+        f"{message.role}_late",
+        f"{DIALECT} cannot have it here: a reminder in the user's turn is sent",
+        "approximated",
+    )
     builder.join([{**block, "text": wrap_reminder(block["text"])} if "text" in block else block for block in blocks])
 
 

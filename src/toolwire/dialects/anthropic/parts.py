@@ -94,6 +94,7 @@ def encode_text(part: Text, ledger: Ledger) -> dict[str, Any]:
 
 
 def _take_citations(unparsed: dict[str, Any]) -> list[Citation] | None:
+    """Remove the citations from the unparsed keys of a text, and decode them. A list of anything else stays."""
     bodies = unparsed.get("citations")
     if type(bodies) is not list or not bodies or not all(type(body) is dict for body in bodies):
         return None

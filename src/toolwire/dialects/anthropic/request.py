@@ -163,7 +163,9 @@ def _drop_thinking_budget(body: dict[str, Any], turns: list[Any], ledger: Ledger
     """
     if body["thinking"].get("type") == "enabled" and answers_unthought_calls(turns):
         del body["thinking"]
-        ledger.lose("thinking", "thinking", f"{DIALECT} requires thinking before the calls that are answered")
+        ledger.lose(
+            "thinking", "thinking", f"{DIALECT} requires thinking before the calls that are answered, and there is none"
+        )
 
 
 def _encode_system(system: Any, messages: Any, body: dict[str, Any], ledger: Ledger, *, is_native: bool) -> int:
@@ -268,13 +270,13 @@ def _explain_refusal(field: str, request: Request) -> str | None:
     """
     value, thinks = getattr(request, field), mode_of_thinking(request) in _THINKING_MODES
     if not 0 <= value <= (value if field == "top_k" else 1):
-        return f"{DIALECT} takes 0 or more" if field == "top_k" else f"{DIALECT} takes 0 to 1"
+        return f"{DIALECT} accepts 0 or more" if field == "top_k" else f"{DIALECT} accepts 0 to 1"
     if thinks and not (field == "temperature" and value == 1) and not (field == "top_p" and value >= _MIN_TOP_P):
         return f"{DIALECT} rejects it while the model thinks"
     kept, dropped = ("top_p", "temperature") if request.temperature == 1 else ("temperature", "top_p")
     both = field == dropped and getattr(request, kept) is not None
     if both and family_of(request.model).temperature_with_top_p is False and _explain_refusal(kept, request) is None:
-        return f"{request.model} takes either temperature or top_p"
+        return f"{request.model} accepts either temperature or top_p"
     return None
 
 
@@ -308,10 +310,10 @@ def _encode_thinking(request: Request, ledger: Ledger) -> Any:
     if budget is not None and (mode == "enabled" or is_native):
         body["budget_tokens"] = budget if is_native else max(budget, _MIN_BUDGET)
         if body["budget_tokens"] != budget:
-            detail = f"{DIALECT} takes at least {_MIN_BUDGET}"
+            detail = f"{DIALECT} accepts at least {_MIN_BUDGET}"
             ledger.lose("thinking_budget", "thinking_budget", detail, "approximated")
     elif budget is not None:
-        detail = f"{DIALECT} takes a budget only for enabled thinking, not for {mode}"
+        detail = f"{DIALECT} accepts a budget only for enabled thinking, not for {mode}"
         ledger.lose("thinking_budget", "thinking_budget", detail)
     if display is not None:
         known_display = _DISPLAYS.get(display, display if is_native else None)
@@ -380,7 +382,7 @@ def _encode_effort(request: Request, ledger: Ledger) -> Any:
     levels = _EFFORTS[1:] if family.efforts is None else tuple(filter(_EFFORTS.__contains__, family.efforts))
     if not levels:
         thinks = mode in _THINKING_MODES
-        detail = f"{request.model} takes {'a budget' if thinks else 'no effort'}"
+        detail = f"{request.model} accepts no effort{': a thinking budget is sent' if thinks else ''}"
         ledger.lose("effort", "effort", detail, "approximated" if thinks else "dropped")
         return ABSENT
     if family.much_effort_without_thinking is False and mode in UNTHINKING:
@@ -440,7 +442,7 @@ def _encode_metadata(request: Request, ledger: Ledger) -> Any:
     """
     user = request.user if request.user is not None else request.safety_identifier
     if request.user is not None and request.safety_identifier is not None:
-        ledger.lose("safety_identifier", "user", f"{DIALECT} takes one id of the user: that of `user` is sent")
+        ledger.lose("safety_identifier", "user", f"{DIALECT} accepts one id of the user: that of `user` is sent")
     if "@" in (user or "") and not made_by(request.opaque, DIALECT):
         field = "user" if request.user is not None else "safety_identifier"
         ledger.lose(field, "user", f"{DIALECT} rejects an email address as the id of a user")

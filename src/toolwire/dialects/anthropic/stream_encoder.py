@@ -157,7 +157,7 @@ class Encoder(SequentialEncoder):
         return before + self._write_delta(delta)
 
     def write_signature(self, event: SignatureDelta) -> bytes:
-        """Write a signature of this wire. The signature of another wire means nothing here."""
+        """Encode a signature. A signature of another wire is not written, because only that wire can check it."""
         if not self._is_native_part:
             return b""
         return self._write_delta({"type": "signature_delta", "signature": event.signature})
@@ -226,7 +226,7 @@ class Encoder(SequentialEncoder):
         elif not self._delta_count and call.plain_arguments:
             data = self._write_delta(_input_delta(call.plain_arguments))
         if call.error is not None and call.complete:
-            self.ledger.lose("raw", "bad_arguments", f"{call.error}; {DIALECT} takes only an object")
+            self.ledger.lose("raw", "bad_arguments", f"{call.error}; {DIALECT} accepts only an object")
         if not self._is_native_part:
             self.ledger.lose_opaque(call.opaque)
         text = "".join(self._fragments)
@@ -290,7 +290,7 @@ class Encoder(SequentialEncoder):
         return data + (_write_event("message_stop", {}) if complete else b"")
 
 
-_FREE_TEXT_LOSS = f"{DIALECT} takes only an object: the free text is its argument `input`"
+_FREE_TEXT_LOSS = f"{DIALECT} accepts only an object: the free text is sent as the argument `input`"
 _DELTA_EVENT = b'event: content_block_delta\ndata: {"type":"content_block_delta","index":%d,"delta":%b}\n\n'
 _STOP_EVENT = b'event: content_block_stop\ndata: {"type":"content_block_stop","index":%d}\n\n'
 _END_ENCODERS: dict[Any, Any] = {Text: encode_text, Refusal: ENCODERS_BY_ROLE["assistant"][Refusal]}

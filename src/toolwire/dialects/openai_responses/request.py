@@ -102,7 +102,7 @@ def decode_request(body: dict[str, Any], path: str = "") -> Request:
 
 
 def _take_state(unparsed: dict[str, Any]) -> dict[str, Any] | None:
-    """Take the keys of the server's state out of `unparsed`. Return None if there are none."""
+    """Remove the keys of the server's state from `unparsed`, and return them, or None without such keys."""
     values = {key: unparsed.get(key) for key in _STATE_TYPES}
     state = {key: unparsed.pop(key) for key, value in values.items() if value and type(value) in _STATE_TYPES[key]}
     return state or None
@@ -258,7 +258,7 @@ def _encode_first(message: Message, body: dict[str, Any], ledger: Ledger) -> int
 
 
 def _is_joinable(parts: Any, ledger: Ledger) -> bool:
-    """Return True if the parts can be joined to one string."""
+    """Return True if the parts can be joined to one string: all are text, and none has a cache mark to send."""
     has_marks = ledger.quirks.cache_marks
     return bool(parts) and all(type(part) is Text and not (has_marks and part.cache) for part in parts)
 
@@ -267,7 +267,7 @@ def _join(parts: Any, ledger: Ledger) -> str:
     """Join the texts to one, and report their other fields as losses."""
     for part in ledger.each_part(parts):
         if part.cache is not None:
-            ledger.lose("cache", "cache_mark", f"{DIALECT} servers cache without marks")
+            ledger.lose("cache", "cache_mark", f"servers of {DIALECT} cache without marks")
         if part.citations:
             ledger.lose("citations", "citation", f"{DIALECT} has citations only in output of the model")
         ledger.lose_opaque(part.opaque)

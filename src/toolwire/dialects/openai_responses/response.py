@@ -106,13 +106,13 @@ def decode_response(body: dict[str, Any]) -> Response:
 
 
 def _take_time(unparsed: dict[str, Any]) -> float | None:
-    """Take the time of creation out of `unparsed`, if it is a finite number."""
+    """Remove the time of creation from `unparsed`, and return it, if it is a finite number."""
     created: Any = unparsed.get("created_at")
     return unparsed.pop("created_at") if type(created) in NUMBER and isfinite(created) else None
 
 
 def _decode_finish(message: Message, unparsed: dict[str, Any]) -> Choice:
-    """Take the finish reason out of `unparsed`, and return the answer. Calls that may be cut off are marked."""
+    """Remove the finish reason from `unparsed`, and return the answer. Calls that may be cut off are marked."""
     raw = take(unparsed, "status", str)
     details = unparsed.get("incomplete_details")
     reason = details.get("reason") if type(details) is dict and details.keys() == {"reason"} else None
@@ -170,7 +170,7 @@ def encode_with_echo(response: Response, ledger: Ledger, echo: dict[str, Any]) -
         write_tier(response, body, SERVICE_TIERS, ledger)
     for key, value in (response.provider_state or {}).items():
         if key != "previous_response_id" or value != body.get("id"):
-            ledger.lose(f"provider_state.{key}", "provider_state", f"{DIALECT} keeps it in its id")
+            ledger.lose(f"provider_state.{key}", "provider_state", f"a response of {DIALECT} has no field for it")
     ledger.replay(body, response.opaque)
     return Encoded("", body, tuple(ledger.losses))
 
@@ -215,13 +215,13 @@ def _encode_choice(choice: Choice, body: dict[str, Any], items: Items) -> None:
 
 
 def encode_finish(choice: Choice, body: dict[str, Any], ledger: Ledger) -> None:
-    """Write how an answer ended, and report the fields that this wire has no place for."""
+    """Write how an answer ended, and report the fields that this wire does not have."""
     message = choice.message
     ledger.path = ("choices", 0, "message")
     ledger.lose_opaque(message.opaque)
     for field in ("name", "tool_call_id"):
         if getattr(message, field) is not None:
-            ledger.lose(field, field, f"{DIALECT} has no place for it in a message")
+            ledger.lose(field, field, f"a message of {DIALECT} has no field for it")
     ledger.path = ("choices", 0)
     _encode_status(choice, body, ledger)
     lose_stop_sequence(choice, ledger)
@@ -410,7 +410,7 @@ class PartialPart:
 
 def draft_body(item: PartialItem) -> dict[str, Any]:
     """Return the body of an item that no event ended, as far as it arrived."""
-    if item.kind == "message":
+    if item.item_type == "message":
         blocks = [
             {**partial.block, "annotations": partial.annotations} if partial.annotations else partial.block
             for partial in item.parts.values()
