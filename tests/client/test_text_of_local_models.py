@@ -1,6 +1,7 @@
 """Calls in the text of local servers' models are read by default, and an unread call is never an answer."""
 
 import json
+import time
 from typing import Any
 
 import pytest
@@ -10,7 +11,9 @@ from toolwire import Done, Text, ToolCall, ToolResult
 from toolwire.dialects import dialect
 from toolwire.streams.accumulation import accumulate
 from toolwire.testing import simulate
+from toolwire.text import format as format_of
 from toolwire.text import over
+from toolwire.text.rows import rows
 from toolwire.text.usual_forms import UsualForms
 
 CALL = {"name": "get_weather", "arguments": {"city": "Oslo"}}
@@ -158,3 +161,27 @@ def test_a_server_of_the_cloud_reads_its_own_calls_alone() -> None:
     wire = over("openai-chat", [get_weather_tool()], native=True)
     assert accumulate(events(wire, [FORMS["hermes"]])).tool_calls == []
     assert dialect("openai-chat").DIALECT == wire.DIALECT
+
+
+NAMED = {row.models[0]: name for name, row in rows().items() if row.models}
+
+
+@pytest.mark.parametrize("model", NAMED)
+def test_a_model_is_read_in_the_format_that_its_name_implies(model: str) -> None:
+    wire = over("openai-chat", [get_weather_tool()], format=UsualForms(model), native=True)
+    written = format_of(NAMED[model]).encode_calls(
+        [CALL, {**CALL, "arguments": {"city": "Bergen"}}], [get_weather_tool()]
+    )
+    message = {"role": "assistant", "content": written.text}
+    response = wire.decode_response({"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]})
+    assert [call.arguments for call in response.tool_calls if call.runs] == [{"city": "Oslo"}, {"city": "Bergen"}]
+    assert (response.content or "").strip() == ""
+
+
+def test_a_long_call_in_small_pieces_takes_time_in_proportion() -> None:
+    text = json.dumps({"name": "get_weather", "arguments": {"city": "x" * 100_000}})
+    wire = over("openai-chat", [get_weather_tool()], format=UsualForms("any"), native=True)
+    began = time.process_time()
+    response = accumulate(events(wire, [text[start : start + 8] for start in range(0, len(text), 8)]))
+    assert len(response.tool_calls[0].arguments["city"]) == 100_000
+    assert time.process_time() - began < 20

@@ -57,7 +57,8 @@ class _WholeTextReader:
 
     def __init__(self, reader: TextReader) -> None:
         self._reader = reader
-        self._text = ""
+        self._pieces: list[str] = []
+        self._has_text = False
         self._calls: list[TextItem] = []
         self._is_plain = False
 
@@ -65,7 +66,8 @@ class _WholeTextReader:
         """Return the items of a piece of the text: none while the text may still consist of calls."""
         if self._is_plain:
             return [text]
-        self._text += text
+        self._pieces.append(text)
+        self._has_text = self._has_text or not text.isspace()
         return self._collect(self._reader.feed(text))
 
     def close(self, *, whole: bool = True) -> list[TextItem]:
@@ -76,14 +78,18 @@ class _WholeTextReader:
         if self._is_plain:
             return items
         self._is_plain = True
-        return self._calls or ([self._text] if self._text else [])
+        return self._calls or self._held_text()
 
     def pass_item(self, item: TextItem) -> list[TextItem]:
         """Return the item with the text before it. After text or a call, what follows is not the whole answer."""
-        if self._is_plain or not (self._text.strip() or isinstance(item, ToolCall)):
+        if self._is_plain or not (self._has_text or isinstance(item, ToolCall)):
             return [item]
         self._is_plain = True
-        return [self._text, item] if self._text else [item]
+        return [*self._held_text(), item]
+
+    def _held_text(self) -> list[TextItem]:
+        text, self._pieces = "".join(self._pieces), []
+        return [text] if text else []
 
     def _collect(self, items: Iterable[TextItem]) -> list[TextItem]:
         for item in items:
@@ -91,7 +97,7 @@ class _WholeTextReader:
                 self._is_plain = True
             elif isinstance(item, ToolCall):
                 self._calls.append(item)
-        return [self._text] if self._is_plain else []
+        return self._held_text() if self._is_plain else []
 
 
 class ChainReader:
