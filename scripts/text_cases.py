@@ -231,6 +231,13 @@ def cohere(calls: list[Call]) -> str:
     return f"<|START_ACTION|>{json.dumps(items, ensure_ascii=False, indent=4)}<|END_ACTION|>"
 
 
+def solar(calls: list[Call]) -> str:
+    return "".join(
+        f"<|tool_call:begin|>c{i}<|tool_call:name|>{name}<|tool_call:args|>{dump(given)}<|tool_call:end|>"
+        for i, (name, given) in enumerate(calls)
+    )
+
+
 V3 = headed("<｜tool▁call▁begin｜>function<｜tool▁sep｜>", "\n```json\n", "\n```<｜tool▁call▁end｜>", "\n")
 V31 = headed("<｜tool▁call▁begin｜>", "<｜tool▁sep｜>", "<｜tool▁call▁end｜>")
 STEP3 = tags(
@@ -253,6 +260,12 @@ IFM = tags(
     "<ifm|tool_call>NAME\n",
     "<ifm|arg_key>KEY</ifm|arg_key><ifm|arg_value>VALUE</ifm|arg_value>\n",
     "</ifm|tool_call>\n",
+    "",
+)
+OPEN_HY3 = tags(
+    "<tool_call:opensource>NAME<tool_sep:opensource>\n",
+    "<arg_key:opensource>KEY</arg_key:opensource>\n<arg_value:opensource>VALUE</arg_value:opensource>\n",
+    "</tool_call:opensource>\n",
     "",
 )
 M3 = "]<]minimax[>["
@@ -318,6 +331,12 @@ SPECS: dict[str, Spec] = {
         marks="<｜tool▁call▁end｜>",
         bare=V31,
     ),
+    "solar-open": Spec(
+        around("<|tool_calls|>", "<|calls|>", solar),
+        thinking=("<|think|>", "<|end|>"),
+        marks="<|tool_call:end|> and <|calls|>",
+        bare=solar,
+    ),
     "kimi-k2": Spec(
         around("<|tool_calls_section_begin|>", "<|tool_calls_section_end|>", kimi),
         thinking=TIGHT,
@@ -354,6 +373,13 @@ SPECS: dict[str, Spec] = {
         marks="</tool_call> and </tool_calls>",
         bare=HY3,
     ),
+    "hy-v3-opensource": Spec(
+        around("<tool_calls:opensource>\n", "</tool_calls:opensource>", OPEN_HY3),
+        thinking=("<think:opensource>", "</think:opensource>"),
+        bad=("</arg_value:opensource>", ""),
+        marks="</tool_call:opensource> and </tool_calls:opensource>",
+        bare=OPEN_HY3,
+    ),
     "solar-open2": Spec(
         tags(
             "<|tool_call:start|>NAME\n",
@@ -373,6 +399,7 @@ SPECS: dict[str, Spec] = {
     "minimax-m2": invoke("", "minimax:tool_call", thinking=THINK),
     "deepseek-v32": invoke("｜DSML｜", "｜DSML｜function_calls", ' name="KEY" string="IS_TEXT">VALUE', TIGHT),
     "deepseek-v4": invoke("｜DSML｜", "｜DSML｜tool_calls", ' name="KEY" string="IS_TEXT">VALUE', TIGHT),
+    "deepseek-v41": invoke("｜DSML｜ ", "｜DSML｜ calls", ' name="KEY" string="IS_TEXT">VALUE', TIGHT),
     "gigachat35": invoke("｜GCML｜", "｜GCML｜tool_calls", ' name="KEY" string="IS_TEXT">VALUE'),
     "dots": invoke("", "dots_function_call"),
     "muse-glimmer": invoke("atem:", "atem:function_calls", thinking=(" to=self<|message|>", "<|eom|>")),
@@ -492,6 +519,10 @@ def cases(name: str, spec: Spec) -> Iterator[dict[str, Any]]:
         yield case(label, write(one(given)), one(given))
     marked = one({"query": f"see {spec.marks} here"})
     yield case("marks in a text", write(marked), marked)
+    if spec.bad[1] == "" and spec.bad[0] != f"{M3}</city>":
+        end = spec.bad[0].strip()
+        ended = one({"query": f"use {end} and {spec.marks}; then {end}."})
+        yield case("end marks of its own in a text", write(ended), ended)
     foreign = one({"query": FOREIGN})
     yield case("another format in a text", write(foreign), foreign)
     yield case("text before", say("Let me look.") + write([PARIS]), [PARIS], content="Let me look.")
@@ -541,6 +572,10 @@ FAMILY = "qwen3-coder nemotron-3 mimo step3p5"
 
 def coder(calls: list[Call]) -> str:
     return "\n".join(f"<tool_call>\n{CODER_CALLS([each])}\n</tool_call>" for each in calls)
+
+
+def one_json(call: Call) -> str:
+    return dump({"name": call[0], "arguments": call[1]})
 
 
 def lfm(inner: str) -> str:
@@ -836,6 +871,126 @@ DIFFERING: list[tuple[Any, ...]] = [
         WORDS,
     ),
     (
+        "deepseek-v32 deepseek-v4 gigachat35 minimax-m2 dots",
+        "a call that closes itself",
+        "sgl-project/sglang function_call/deepseekv4_detector.py 00a8f59: read there, and nowhere else",
+        {"self-closing": True},
+        [NOW],
+    ),
+    (
+        "k2-horizon",
+        "the call as JSON",
+        "vllm-project/vllm#k2_horizon tests of tool parsers 0.33: a second form of the template",
+        f"<ifm|tool_calls>\n<ifm|tool_call>{one_json(PARIS)}</ifm|tool_call>\n</ifm|tool_calls>",
+        [PARIS],
+    ),
+    (
+        "k2-horizon",
+        "two calls as JSON, in one mark and in two",
+        "vllm-project/vllm#k2_horizon tests of tool parsers 0.33: a second form of the template",
+        (
+            f"<ifm|tool_call>[{one_json(PARIS)}, {one_json(UTC)}]</ifm|tool_call>"
+            f"<ifm|tool_call>{one_json(LONDON)}</ifm|tool_call>"
+        ),
+        [PARIS, UTC, LONDON],
+    ),
+    (
+        "k2-horizon",
+        "types beside the keys",
+        "vllm-project/vllm#k2_horizon tests of tool parsers 0.33: a third form of the template",
+        (
+            "<ifm|tool_call>search\n<ifm|arg_key>limit</ifm|arg_key>\n<ifm|arg_type>integer</ifm|arg_type>\n"
+            "<ifm|arg_value>3</ifm|arg_value>\n<ifm|arg_key>other</ifm|arg_key><ifm|arg_type>boolean</ifm|arg_type>"
+            "<ifm|arg_value>true</ifm|arg_value>\n<ifm|arg_key>query</ifm|arg_key><ifm|arg_type>integer</ifm|arg_type>"
+            "<ifm|arg_value>7</ifm|arg_value></ifm|tool_call>"
+        ),
+        [(QUERY, {"limit": 3, "other": True, "query": "7"})],
+    ),
+    (
+        "k2-horizon",
+        "a fast thought",
+        "vllm-project/vllm#k2_horizon tests of tool parsers 0.33: marks for each effort",
+        "<ifm|think_fast>I look.</ifm|think_fast>Yes.<ifm|think_faster>So.</ifm|think_faster>",
+        [],
+        {"thinking": "I look.So.", "content": "Yes."},
+    ),
+    (
+        "dots",
+        "the calls as JSON",
+        "sgl-project/sglang#dots test_dots_tool_detector.py: JSON in place of the tags",
+        (
+            f"<dots_function_call>{one_json(PARIS)}\n{one_json(UTC)}</dots_function_call>\n"
+            f"<dots_function_call>[{one_json(LONDON)}]</dots_function_call>"
+        ),
+        [PARIS, UTC, LONDON],
+    ),
+    (
+        "kimi-k2",
+        "a section without calls",
+        "CanIToolCall 0.1.1, kimi/k2i-vllm-empty-tool-section: the marks came as text",
+        "I look. <|tool_calls_section_begin|><|tool_calls_section_end|>",
+        [],
+        WORDS,
+    ),
+    (
+        "mistral mistral-v3",
+        "a mark at the end",
+        "CanIToolCall 0.1.1, mistral/v13think-stop-at-open-marker: the mark came as text",
+        "I look.[TOOL_CALLS]",
+        [],
+        WORDS,
+    ),
+    (
+        f"hermes qwen3 {FAMILY} glm45 glm47",
+        "a mark at the end, after words",
+        "CanIToolCall 0.1.1, qwen3-xml/q38-truncated-at-tool-call-open: the mark came as text",
+        "I look.\n\n<tool_call>\n",
+        [],
+        WORDS,
+    ),
+    (
+        "mistral",
+        "a thought between tags",
+        "vllm-project/vllm parser/mistral.py ce67e59: of Magistral 2506",
+        "<think>\nI look.\n</think>\nYes.",
+        [],
+        {"thinking": "I look.", "content": "Yes."},
+    ),
+    (
+        "kimi-k3",
+        "words alone",
+        "CanIToolCall 0.1.1, kimi/k3-bug-response-only-completion: the marks came as text",
+        "<|open|>response<|sep|>I look.<|close|>response<|sep|><|close|>message<|sep|><|end_of_msg|>",
+        [],
+        WORDS,
+    ),
+    (
+        "kimi-k3",
+        "words that the prompt has begun",
+        "CanIToolCall 0.1.1, kimi/k3-thinking-disabled-no-call: the marks came as text",
+        "I look.<|close|>response<|sep|><|close|>message<|sep|>",
+        [],
+        WORDS,
+    ),
+    (
+        "kimi-k3",
+        "arguments as JSON",
+        "ggml-org/llama.cpp models/templates/Kimi-K3.jinja 181a4a8: a second form of the template",
+        (
+            '<|open|>tools<|sep|><|open|>call tool="get_weather" index="1"<|sep|><|open|>json type="object"<|sep|>'
+            '{"city": "Paris"}<|close|>json<|sep|><|close|>call<|sep|><|close|>tools<|sep|>'
+        ),
+        [PARIS],
+    ),
+    (
+        "gigachat3",
+        "the end of a turn",
+        "vllm-project/vllm tests of tool parsers 0.33: the mark came as text",
+        "I look.</s>",
+        [],
+        WORDS,
+    ),
+    (
         "deepseek-v32 deepseek-v4",
         "a number that is said to be a text",
         "vllm-project/vllm tests/tool_parsers/test_deepseekv32_tool_parser.py 0081655: the schema has the last word",
@@ -948,6 +1103,36 @@ DIFFERING: list[tuple[Any, ...]] = [
         [PARIS, PARIS],
     ),
     (
+        "harmony",
+        "a completion that begins with its recipient",
+        "ggml-org/llama.cpp tests/test-chat.cpp 0042e20: without the role, which the prompt ends with",
+        harmony_to(" to=NAME<|channel|>commentary <|constrain|>json"),
+        [PARIS],
+    ),
+    (
+        "harmony",
+        "a recipient in the channel of thoughts",
+        "ggml-org/llama.cpp tests/test-chat.cpp 0042e20: without the role, which the prompt ends with",
+        harmony_to(" to=NAME<|channel|>analysis <|constrain|>json") + "<|call|>",
+        [PARIS],
+    ),
+    (
+        "harmony",
+        "a header that is cut",
+        "CanIToolCall 0.1.1, gpt-oss/harmony-truncated-in-header: the header came as text",
+        "<|channel|>analysis<|message|>I look.<|end|><|start|>assistant to=functions.get_weather<|channel|>comm",
+        [],
+        {"thinking": "I look.", "broken": ["get_weather"]},
+    ),
+    (
+        "harmony",
+        "a tool that the model was trained with",
+        "CanIToolCall 0.1.1, gpt-oss/llamacpp-builtin-python-recipient: the message came as text",
+        "<|channel|>commentary to=python <|constrain|>code<|message|>print(1)",
+        [],
+        {"broken": ["python"]},
+    ),
+    (
         "cohere-command3 cohere-command4",
         "a broken value, and no comma",
         "ollama/ollama model/parsers/cohere_test.go 0d13c18: the other calls were lost",
@@ -1030,6 +1215,11 @@ def text_for(name: str, text: Any) -> str:
         case {"glm": inner}:
             inner = inner.replace("\n<arg", "<arg").removesuffix("\n") if name == "glm47" else inner
             return f"<tool_call>get_weather{'' if name == 'glm47' else chr(10)}{inner}</tool_call>"
+        case {"self-closing": True}:
+            section = SPECS[name].write([NOW])
+            begin, _, end = section.partition(SPECS[name].bare([NOW]))  # type: ignore[misc]
+            prefix = {"deepseek-v32": "｜DSML｜", "deepseek-v4": "｜DSML｜", "gigachat35": "｜GCML｜"}.get(name, "")
+            return f'{begin}<{prefix}invoke name="get_time"/>\n{end}'
         case {"mark": True}:
             inner = f'[{dump({"name": "get_weather", "arguments": {"city": "Paris"}})}, "junk"]'
             begin = {"mistral-v3": "[TOOL_CALLS] ", "llama3-json": "<|python_tag|>"}.get(name)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.amounts import FULL
 from tests.text.offers import SHAPES, TOOLS, raw_block, read
 from tests.timing import least
-from toolwire import CallEnd, TextDelta, Thinking, Tool, ToolCall
+from toolwire import CallEnd, TextDelta, Thinking, Tool, ToolCall, accumulate
 from toolwire.text import format, names
 from toolwire.text.rows import bare_mark, rows
 
@@ -262,3 +262,52 @@ def test_a_schema_that_refers_to_itself_often_is_read_once() -> None:
     schema = {"properties": {"n": {"anyOf": often}}, "$defs": {"n": {"anyOf": [*often, {"type": "integer"}]}}}
     text = "<tool_call>\n<function=f>\n<parameter=n>\n7\n</parameter>\n</function>\n</tool_call>"
     assert calls(read(format("qwen3-coder"), text, tools=[Tool("f", None, schema)])) == [("f", {"n": 7})]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        ("mistral", "Look: [TOOL_CALLS]", "Look:"),
+        ("mistral", "Look: [TOOL_CALLS] ", "Look:"),
+        ("qwen3-coder", "Look:\n<tool_call>\n<function=", "Look:"),
+        ("hermes", "Look: <tool_call></tool_call>", "Look:"),
+        ("hermes", "A <tool_call> here", "A <tool_call> here"),
+        ("kimi-k2", "A <|tool_calls_section_begin|><|tool_calls_section_end|> B", "A  B"),
+        ("olmo3", "Look: <function_calls>", "Look:"),
+        ("minimax-m3", "Look: ]<]minimax[>[<tool_call>\n", "Look:"),
+        ("xlam", "Code:\n```\nx\n```", "Code:\n```\nx\n```"),
+        ("llama3-json", "A brace: {", "A brace: {"),
+        ("pythonic", "A bracket: [", "A bracket: ["),
+        ("harmony", "<|channel|>final<|message|>Yes.<|end|><|start|>assistant", "Yes."),
+        ("harmony", "<|channel|>final<|message|>Yes.<|end|><|start|>assistant<|channel|>comm", "Yes."),
+    ],
+)
+def test_a_begin_mark_without_a_call_is_no_word_at_the_end(name: str, text: str, words: str) -> None:
+    for pieces in ([text], list(text)):
+        for whole in (True, False):
+            stream = format(name).decode_stream(TOOLS)
+            events = [event for piece in pieces for event in stream.feed(piece)]
+            response = accumulate([*events, *stream.close(whole=whole)])
+            assert ((response.content or "").strip(), response.tool_calls, response.broken_calls) == (words, [], [])
+
+
+def test_each_thought_ends_with_its_own_mark() -> None:
+    for text, thought, words in (
+        ("<think>\nA [/THINK] b\n</think>\nYes.", "A [/THINK] b", "Yes."),
+        ("[THINK]A </think> b[/THINK]Yes.", "A </think> b", "Yes."),
+    ):
+        response = read(format("mistral"), text, list(text))
+        assert "".join(part.text for part in response.message.parts if isinstance(part, Thinking)).strip() == thought
+        assert response.content == words
+    begun = read(format("mistral"), "A\n</think>\nYes.", thinking=True)
+    assert [type(part).__name__ for part in begun.message.parts] == ["Thinking", "Text"]
+
+
+@pytest.mark.parametrize("name", ["deepseek-v32", "deepseek-v4", "deepseek-v41", "minimax-m2", "dots", "minicpm5"])
+def test_a_call_that_closes_itself_has_no_arguments(name: str) -> None:
+    row = rows()[name]
+    for end in ("/>", " />"):
+        text = f'{bare_mark(row.call[0])} name="g"{end}'
+        for pieces in ([text], list(text)):
+            assert calls(read(format(name), text, pieces)) == [("g", {})]
+            assert calls(read(format(name), f"{text}{text}", pieces * 2)) == [("g", {}), ("g", {})]

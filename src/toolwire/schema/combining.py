@@ -283,6 +283,8 @@ def merge_conjunction(view: Schema, site: Site) -> tuple[Schema, Site, list[str]
     joined = merging.close()
     if conflicts:
         joined["allOf"] = conflicts
+    if _WHOLE_VIEW in joined:  # it has evaluated every property, so the outer one applies to none
+        outer = {}
     return simplify_unevaluated({**joined, **outer}), struct_replace(site, expanded=expanded), lost
 
 
@@ -406,7 +408,8 @@ def merge_root_alternatives(view: Schema, site: Site, depth: int = 0) -> Schema:
         raise InvalidSchema("the parameters of a tool are an object; no alternative is one", path=keyword)
     if len(shapes) == 1:
         return {**shapes[0], **{key: value for key, value in others.items() if key not in base}}
-    site.note(keyword, "approximated", "the alternatives became one object with the properties of all")
+    detail = "the alternatives became one object with the properties of all"
+    site.note(keyword, "approximated", f"narrowed: {detail}" if _restricts_others(shapes) else detail)
     outer = {key: value for key, value in view.items() if key not in ("anyOf", "oneOf") or key == keyword}
     return replace_keyword(outer, keyword, _union_of_objects(shapes, base, keyword))
 
@@ -423,6 +426,16 @@ def _object_of(base: Schema, branch: Any, site: Site, depth: int) -> Schema | No
     return merge_root_alternatives({**joined, "type": "object"}, site, depth + 1)
 
 
+def _is_closed(shape: Schema) -> bool:
+    return shape.get("additionalProperties") is False and "patternProperties" not in shape
+
+
+def _restricts_others(shapes: list[Schema]) -> bool:
+    """Return True if an alternative accepts any value for a property that only another one declares."""
+    names = {name for shape in shapes for name in shape.get("properties", {})}
+    return any(not _is_closed(shape) and not names <= shape.get("properties", {}).keys() for shape in shapes)
+
+
 def _union_of_objects(shapes: list[Schema], base: Schema, keyword: str) -> Schema:
     declared: dict[str, dict[str, Any]] = {}
     for shape in shapes:
@@ -434,7 +447,7 @@ def _union_of_objects(shapes: list[Schema], base: Schema, keyword: str) -> Schem
     union: Schema = {"type": "object", "properties": properties}
     if required:
         union["required"] = required
-    if all(shape.get("additionalProperties") is False for shape in shapes):
+    if all(map(_is_closed, shapes)):
         union["additionalProperties"] = False
     union[keyword] = [_distinguish(shape, base, required) for shape in shapes]
     return union

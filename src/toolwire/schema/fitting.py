@@ -8,10 +8,12 @@ Rules of this file:
 - References are kept if the target supports them, and written out otherwise.
 - If a target requires a missing type, it is inferred from the literals or the other keywords. Without any, the value
   is narrowed to a scalar.
-- `const` becomes an `enum` of one. A bound that excludes an integer becomes the next integer. A tuple becomes a list
-  of any of its members.
+- `const` becomes an `enum` of one. A bound that excludes an integer becomes the next integer. A tuple that is closed
+  becomes a list of any of its members, and any other tuple a list of anything.
 - Every required name is declared. A property that is forbidden by `false` is left out of a closed object. Closing an
   open object is noted, unless the object lists its properties and has no rule for others.
+- What a schema accepts, the fitted schema accepts too. A note about anything else says "narrowed". Strict mode itself
+  needs no note: objects that list their properties are closed, and optional properties accept null instead.
 - A schema is rejected if it is ill-formed, recursive where the target does not support it, or too large: more than
   100 levels of subschemas, or 100,000 JSON values once references and unions are written out.
 """
@@ -242,7 +244,9 @@ def _infer_type(view: Schema, site: Site) -> Schema:
             types.remove("integer")
         return {"type": types if len(types) > 1 else types[0], **view}
     if json_type := _type_from_keywords(view):
-        site.note("type", "approximated", f"the schema has no type; its keywords imply {json_type}")
+        site.note(
+            "type", "approximated", f"narrowed to {json_type}: the schema has no type, its keywords imply this one"
+        )
         return {"type": json_type, **view}
     site.note("type", "approximated", "any value was allowed; narrowed to a scalar")
     return {"type": ["string", "number", "boolean", "null"], **view}
@@ -311,7 +315,7 @@ def _literals_to_strings(view: Schema, site: Site) -> Schema:
         return {key: value for key, value in view.items() if key != "enum"}
     if all(isinstance(value, str) for value in values) or not site.target.limits["enum"](values):
         return view
-    site.note("enum", "approximated", "the values are written as strings")
+    site.note("enum", "approximated", "narrowed to strings: the values are written as strings")
     return {**view, "enum": [value if isinstance(value, str) else json.dumps(value) for value in values]}
 
 
@@ -339,12 +343,25 @@ def _fit_array(view: Schema, site: Site) -> Schema:
     """Replace a tuple by a list of any of its members, and add the `items` that the target requires."""
     view = _close_tuple(view)
     if "prefixItems" in view and "prefixItems" not in site.target.keywords:
-        additional = view.get("items")
-        members = [*view["prefixItems"], *([additional] if isinstance(additional, dict) and additional else [])]
-        return {**view, "items": any_of(list({canonical_json(member): member for member in members}.values()))}
+        return _tuple_to_list(view, site)
     if site.target.typed and "items" not in view and "array" in as_list(view.get("type")):
         return {**view, "items": {}}
     return view
+
+
+def _tuple_to_list(view: Schema, site: Site) -> Schema:
+    """Replace a tuple by a list of any of its members, or of anything if anything may follow the tuple."""
+    members, additional = view["prefixItems"], view.get("items", True)
+    if len(members) < view.get("maxItems", math.inf):
+        if additional is not True and additional != {}:
+            members = [*members, additional]
+        elif site.target.typed:
+            site.note(
+                "prefixItems", "approximated", "narrowed: whatever follows the tuple must be like one of its members"
+            )
+        else:
+            return {key: value for key, value in view.items() if key != "items"}
+    return {**view, "items": any_of(list({canonical_json(member): member for member in members}.values()))}
 
 
 def _close_tuple(view: Schema) -> Schema:
@@ -362,7 +379,8 @@ def _is_object(view: Schema) -> bool:
 def _fit_object(view: Schema, site: Site) -> Schema:
     """Declare required properties, drop forbidden ones, and close the object if the target requires it."""
     if not _is_object(view):
-        return _drop_object_keywords(view, site) if site.target.closed else view
+        return _drop_object_keywords(view, site) if site.target.closed else _open_patterns(view, site)
+    view = _open_patterns(view, site)
     extra = view.get("additionalProperties", True)
     required = dict.fromkeys(view.get("required", ()))
     properties = view.get("properties", {})
@@ -373,6 +391,20 @@ def _fit_object(view: Schema, site: Site) -> Schema:
     if len(listed) != len(properties) or missing:
         view = {**view, "properties": listed}
     return _close_object(view, extra, site) if site.target.closed else view
+
+
+def _open_patterns(view: Schema, site: Site) -> Schema:
+    """Accept any property where patterns allow some: the target has no `patternProperties`, and needs other rules."""
+    if not view.get("patternProperties"):
+        return view
+    if site.target.closed:
+        site.note("patternProperties", "approximated", "narrowed: closed, only listed properties are accepted")
+        return view if "additionalProperties" not in view else {**view, "additionalProperties": False}
+    if view.get("additionalProperties", True) is True:
+        return view
+    detail = f"{site.target.name} has no patternProperties, so other properties are not restricted either"
+    site.note("additionalProperties", "dropped", detail)
+    return {key: value for key, value in view.items() if key != "additionalProperties"}
 
 
 def _drop_object_keywords(view: Schema, site: Site) -> Schema:
@@ -389,9 +421,10 @@ def _close_object(view: Schema, extra: Any, site: Site) -> Schema:
     if extra is False:
         return view
     if "additionalProperties" in view:
-        site.note("additionalProperties", "approximated", "closed: extra properties are no longer accepted")
+        site.note("additionalProperties", "approximated", "narrowed: closed, extra properties are no longer accepted")
     elif not view["properties"] and not site.root:
-        site.note("properties", "approximated", "no property is declared, so only an empty object is accepted")
+        detail = "narrowed: no property is declared, so only an empty object is accepted"
+        site.note("properties", "approximated", detail)
     return {**view, "additionalProperties": False}
 
 

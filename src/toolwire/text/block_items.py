@@ -45,6 +45,7 @@ class ReadState(Struct):
     - `searches`: the searches that were built so far, by key.
     - `body_start`: the index in the block at which the current call begins, after its opening marks.
     - `has_unended_value`: the text ended inside a value, so no later value has an end either.
+    - `is_scanned`: the whole text is known, and no end mark in it belongs to an earlier call.
     - `whole`: the answer was not cut off.
     """
 
@@ -56,6 +57,7 @@ class ReadState(Struct):
     searches: dict[str, MarkSearch] = {}
     body_start: int = 1
     has_unended_value: bool = False
+    is_scanned: bool = False
     whole: bool = True
 
     def ends_with(self, mark: str) -> bool:

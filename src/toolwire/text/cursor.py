@@ -108,6 +108,11 @@ class Cursor:
             except StopIteration:
                 self._steps = None
 
+    @property
+    def is_at_end(self) -> bool:
+        """True if the end of the text is known and was reached."""
+        return self.ended and self._position == len(self._window)
+
     def begin_block(self, mark: str) -> None:
         """Start a new block with its opening mark."""
         self._block = [mark]

@@ -62,8 +62,18 @@ def detect(
 
 
 def _by_model(model: str) -> Guess:
-    name = normalize_name(model)
+    """Return the formats of a model's name. The name of its owner (`moonshotai/`) decides only if nothing else does."""
+    guesses = (_by_name(_comparable(name)) for name in (model.rpartition("/")[2], model))
+    return next(filter(None, guesses), Guess())
+
+
+def _by_name(name: str) -> Guess:
     return _best({row.name: max((len(part) for part in row.models if _is_in(part, name)), default=0) for row in _all()})
+
+
+def _comparable(name: str) -> str:
+    """Return `name` in the form in which models are compared. Fireworks writes `v3p1` for `v3.1`."""
+    return re.sub(r"(?<=\d)p(?=\d)", "-", normalize_name(name))
 
 
 def _is_in(part: str, name: str) -> bool:
@@ -71,7 +81,7 @@ def _is_in(part: str, name: str) -> bool:
 
     It does not count if what follows continues its number, or makes the number a parameter count (as in `3b`).
     """
-    return re.search(rf"{re.escape(normalize_name(part))}(?!\d|\d*b(?:-|$))", name) is not None
+    return re.search(rf"{re.escape(_comparable(part))}(?!\d|\d*b(?:-|$))", name) is not None
 
 
 def _all() -> Iterable[Row]:
@@ -112,9 +122,7 @@ def _parsed(template: str) -> Any:
 
 
 def _by_marks(text: str) -> Guess:
-    marks_by_name = {
-        row.name: _telltales(row) for row in _all() if _telltales(row) and all(m in text for m in _telltales(row))
-    }
+    marks_by_name = {row.name: marks for row in _all() if (marks := _marks_in(row, text))}
     most_specific = {
         name: marks
         for name, marks in marks_by_name.items()
@@ -131,12 +139,18 @@ def _covers(others: frozenset[str], marks: frozenset[str]) -> bool:
     )
 
 
-def _telltales(row: Row) -> frozenset[str]:
+def _marks_in(row: Row, text: str) -> frozenset[str]:
+    """Return the largest set of the format's telltales that `text` has completely, or an empty set."""
+    complete = [marks for marks in _telltales(row) if marks and all(mark in text for mark in marks)]
+    return max(complete, key=len, default=frozenset())
+
+
+def _telltales(row: Row) -> list[frozenset[str]]:
     if row.telltales:
-        return frozenset(row.telltales)
+        return [frozenset(marks) for marks in row.telltales]
     begins = [bare_mark(begin) for begin, _ in (*row.sections, *((row.wrap,) if row.wrap else ()))]
     marks = [*begins, *map(bare_mark, row.call[:1]), *map(bare_mark, row.argument[:1]), bare_mark(row.value)]
-    return frozenset(mark for mark in marks if len(mark) > 2)
+    return [frozenset(mark for mark in marks if len(mark) > 2)]
 
 
 def _count_marks(row: Row, text: str) -> int:

@@ -19,6 +19,7 @@ from toolwire.text.cursor import Cursor, MarkSearch, ReadSteps
 from toolwire.text.quoting import GivenTexts
 from toolwire.text.rows import Row, bare_mark, mark_spellings, turn_marks
 from toolwire.text.shapes import ENGINES
+from toolwire.text.wrapped_arguments import unwrap_call
 from toolwire.types import (
     Choice,
     ChoiceEnd,
@@ -137,24 +138,46 @@ class TextStream:
             self._part_count += 1
 
 
+class _ThoughtMarks:
+    """The end marks of a thought, and the searches for them. `inside` also finds calls."""
+
+    def __init__(self, ends: Iterable[str], block_begins: Iterable[str]) -> None:
+        self.ends: frozenset[str] = frozenset(ends)
+        long_begins = (begin for begin in block_begins if len(begin) > 1)
+        self.inside: MarkSearch = MarkSearch((*self.ends, *long_begins), streams_text=True)
+        self.end: MarkSearch = MarkSearch(self.ends)
+
+
+def _only_begins(begins: Iterable[str]) -> re.Pattern[str]:
+    """Return the pattern of a text that has only begin marks. A fence is also the end of ordinary code."""
+    long_begins = [re.escape(begin) for begin in begins if len(begin) > 1 and not begin.startswith("```")]
+    return re.compile(rf"(?:{'|'.join(long_begins) or '(?!)'}|\s)+")
+
+
 class FormatMarks:
     """The marks of a format, prepared for reading.
 
     - `block_begins`, `calls` and `sections`: the marks that begin a block, a call and a section.
     - `section_ends`: the end mark of each section, by its begin mark. `closings`: all end marks of sections and calls.
     - `noise`: marks without a meaning, such as the end of a turn, which are removed from the text.
+    - `thoughts`: the marks of thoughts, by begin mark. `any_thought`: those of a thought whose begin mark is not known.
     """
 
     def __init__(self, row: Row) -> None:
         self.row: Row = row
         self.engine: Any = ENGINES[row.shape]
-        self.calls: tuple[str, ...] = self.engine.begins(row)
+        call_begins: tuple[str, ...] = self.engine.begins(row)
+        self.calls: tuple[str, ...] = (*call_begins, "{", "[") if row.json else call_begins
         self.section_ends: dict[str, str] = section_ends(row)
         self.sections: frozenset[str] = frozenset(section_begins(row))
-        loose_calls = self.calls if row.loose else ()
+        self.only_begins: re.Pattern[str] = _only_begins((*section_begins(row), *call_begins))
+        self.thoughts: dict[str, _ThoughtMarks] = {}
+        loose_calls = call_begins if row.loose else ()
         self.block_begins: tuple[str, ...] = tuple(dict.fromkeys((*section_begins(row), *loose_calls)))
-        begin, end, *others = row.thinking or ("", "")
-        thoughts = (*mark_spellings(begin), *others) if begin else ()
+        thoughts = self._add_thoughts(row)
+        self.any_thought: _ThoughtMarks = _ThoughtMarks(
+            {end for pair in self.thoughts.values() for end in pair.ends}, self.block_begins
+        )
         self.head: str
         self.head_end: str
         self.head, _, self.head_end = row.head.partition("{}")
@@ -167,20 +190,24 @@ class FormatMarks:
             (*self.block_begins, *joined_begins, *thoughts, *end_marks, *self.noise), streams_text=True
         )
         self.thought_begin: MarkSearch = MarkSearch(thoughts, adjacent=True)
-        self.thought_ends: frozenset[str] = frozenset(mark_spellings(end)) if begin else frozenset()
-        self.noise_between: frozenset[str] = self.noise | self.thought_ends
+        self.noise_between: frozenset[str] = self.noise | self.any_thought.ends
         self.closings: frozenset[str] = frozenset((*end_marks, *map(bare_mark, row.call[2:])))
         begins = (*self.block_begins, *self.calls, *thoughts, self.head)
         between = (*begins, *self.closings, *self.noise_between, *row.separators)
         self.between: MarkSearch = MarkSearch(between, adjacent=True)
-        self.inner: MarkSearch = MarkSearch((*section_begins(row), *self.calls), adjacent=True)
-        self.thoughts: frozenset[str] = frozenset(thoughts)
-        long_begins = tuple(entry for entry in self.block_begins if len(entry) > 1)
-        self.inside_thought: MarkSearch = MarkSearch((*self.thought_ends, *long_begins), streams_text=True)
-        self.thought_end: MarkSearch = MarkSearch(self.thought_ends)
+        self.inner: MarkSearch = MarkSearch((*section_begins(row), *end_marks, *self.calls), adjacent=True)
         self.searches: dict[str, MarkSearch] = {}
         self.ends = end_marks
         self.begins: tuple[str, ...] = tuple(entry for entry in (*section_begins(row), *self.calls) if len(entry) > 1)
+
+    def _add_thoughts(self, row: Row) -> tuple[str, ...]:
+        """Add the marks of thoughts, by their begin marks. Return the begin marks."""
+        begin, end, *others = row.thinking or ("", "")
+        for pair_begin, pair_end, more in ((begin, end, others), *((*pair, ()) for pair in row.also_thinking)):
+            if pair_begin:
+                marks = _ThoughtMarks(mark_spellings(pair_end), self.block_begins)
+                self.thoughts |= dict.fromkeys((*mark_spellings(pair_begin), *more), marks)
+        return tuple(self.thoughts)
 
 
 class TextReader:
@@ -251,7 +278,7 @@ class TextReader:
                 return
             mark, has_calls = bare_mark(hit.mark), False
             if hit.mark in self.marks.thoughts:
-                yield from self._read_thought()
+                yield from self._read_thought(hit.mark)
             elif mark in self._pending_ends:
                 self._pending_ends.remove(mark)
             elif mark in self.marks.block_begins:
@@ -277,7 +304,7 @@ class TextReader:
             elif mark in marks.row.separators and not gap.strip():
                 gap += hit.before + mark
             elif mark in marks.thoughts:
-                yield from self._read_thought()
+                yield from self._read_thought(mark)
                 gap = ""
             elif mark in marks.block_begins or (mark in marks.calls and self._pending_ends):
                 called = yield from self._read_block(mark, gap + hit.before)
@@ -302,17 +329,17 @@ class TextReader:
             yield from self._read_thought()
         return True
 
-    def _read_thought(self) -> ReadSteps:
+    def _read_thought(self, begin: str = "") -> ReadSteps:
         """Read a thought until its end. A call inside of it is held back until the end is known."""
-        marks = self.marks
+        marks = self.marks.thoughts.get(begin, self.marks.any_thought)
         self._on_text = self.collector.add_thought
-        hit = yield marks.inside_thought
+        hit = yield marks.inside
         self._on_text = self.collector.add_text
-        if hit.end or hit.mark in marks.thought_ends:
+        if hit.end or hit.mark in marks.ends:
             self.collector.end_part()
             return
         self.cursor.begin_block(hit.mark)
-        remainder = yield marks.thought_end
+        remainder = yield marks.end
         text = hit.mark + remainder.before
         if remainder.end and self.whole and self._ends_with_call(text):
             self.cursor.rewind_to(0)
@@ -337,7 +364,10 @@ class TextReader:
             if not marks.calls:
                 break
             hit = yield marks.inner
-            if not hit.mark or hit.mark in open_sections:
+            if hit.mark == open_sections[mark] and hit.mark:
+                self._pending_ends += [end for end in open_sections.values() if end and end != hit.mark]
+                return False
+            if not hit.mark or hit.mark in open_sections or hit.mark in marks.ends:
                 return self._treat_as_text(first_mark, gap)
             mark = hit.mark
         self.state.body_start = self.cursor.length
@@ -350,7 +380,12 @@ class TextReader:
         return called
 
     def _treat_as_text(self, first_mark: str, gap: str) -> bool:
-        """Treat the first mark of a block as text, and read on after it. Return False."""
+        """Treat the first mark of a block as text, and read on after it. Return False.
+
+        Models stop after a begin mark without a call. At the end of the text, such a mark is removed.
+        """
+        if self.cursor.is_at_end and self.marks.only_begins.fullmatch(self.cursor.block_text()) is not None:
+            return False
         self.cursor.rewind_to(len(first_mark))
         self.collector.add_text(gap + first_mark)
         return False
@@ -387,4 +422,6 @@ class TextReader:
         if arguments is None or (type(arguments) is str and arguments.strip() in {"", "null"}):
             arguments = {}
         result = builder.build(name, arguments, item.id, item.text)
-        return result.as_call() if isinstance(result, CallError) else result
+        if isinstance(result, CallError):
+            return result.as_call()
+        return unwrap_call(result, self.state.tool(name), item.text, is_typed=self.marks.row.shape != "elements")

@@ -33,7 +33,8 @@ class Row(Struct, frozen=True, forbid_unknown_fields=True):
 
     - `shape`: the engine that decodes and encodes it. `template`: the `response_template` of the shape `template`.
     - `source` and `as_of`: where its rules were read, and when. `aliases`: other names of it.
-    - `models`: parts of model names. `telltales`: marks that only its chat templates have. Both serve `detect`.
+    - `models`: parts of model names. `telltales`: sets of marks that only its chat templates have, each set for other
+      templates; without any, the marks around its calls. Both serve `detect`.
     - `like`: in the file only, the row whose other keys are inherited.
 
     The marks around calls:
@@ -42,7 +43,8 @@ class Row(Struct, frozen=True, forbid_unknown_fields=True):
     - `also`: further marks around calls, which are decoded but never encoded.
     - `call`: the begin mark of a call, the mark after its name, and its end mark.
     - `call_id`: the mark before an id, or the key of it.
-    - `header`, by shape: in `named json`, `object` means that the object contains the name, and `id` that the id does.
+    - `header`, by shape: in `named json`, `object` means that the object contains the name, `id` that the id does, and
+      `id first` that the id comes before the name, with the mark `call_id` between them.
       In `elements` it is the prefix of every mark, and in `parameters` the text after the name.
     - `loose`: calls count without the marks of their section.
     - `noise`: marks without a meaning, which are removed from the text.
@@ -52,6 +54,8 @@ class Row(Struct, frozen=True, forbid_unknown_fields=True):
     - `argument`: the three marks of an argument, as in `call`. `value`: the mark between its key and its value.
     - `attributes`: the names of the attributes that hold the name, the key and the type.
     - `keys`: the keys of a JSON call for its name, its arguments and its id. `|` separates alternatives.
+    - `value_type`: the marks around the type of a value, which may stand between its key and the mark of `value`.
+    - `json`: in `parameters`, a call may also be a JSON object, or a list of them.
     - `quotes`: the quoting marks of strings, if they are not those of JSON.
     - `pad`: a line break is on each side of a value. `cdata`: a value may be a CDATA section.
 
@@ -63,7 +67,8 @@ class Row(Struct, frozen=True, forbid_unknown_fields=True):
 
     The rest of a conversation:
 
-    - `thinking`: the begin mark and the end mark of a thought, then alternative begin marks.
+    - `thinking`: the begin mark and the end mark of a thought, then alternative begin marks. `also_thinking`: further
+      pairs of marks, which are decoded but never encoded.
     - `head`: what a message begins with if it names its recipient. The recipient `self` means a thought.
     - `tools`: the marks around the description of tools. `result`: a result, with `{content}`, `{id}` and `{name}`.
     - `turns`: the name of the table with the marks around messages.
@@ -83,6 +88,8 @@ class Row(Struct, frozen=True, forbid_unknown_fields=True):
     loose: bool = True
     argument: tuple[str, ...] = ()
     value: str = ""
+    value_type: Pair | None = None
+    json: bool = False
     attributes: tuple[str, ...] = ()
     keys: tuple[str, ...] = ("name", "arguments|parameters", "id")
     between: str = ""
@@ -96,11 +103,12 @@ class Row(Struct, frozen=True, forbid_unknown_fields=True):
     call_id: str = ""
     head: str = ""
     thinking: tuple[str, ...] | None = None
+    also_thinking: tuple[Pair, ...] = ()
     noise: tuple[str, ...] = ()
     tools: Pair = ("<tools>\n", "\n</tools>")
     result: str = "<tool_response>\n{content}\n</tool_response>"
     turns: str = ""
-    telltales: tuple[str, ...] = ()
+    telltales: tuple[tuple[str, ...], ...] = ()
     template: dict[str, Any] | None = None
 
     @property
@@ -118,7 +126,7 @@ def _merged(tables: Mapping[str, Any], name: str) -> dict[str, Any]:
     table = dict(tables[name])
     base_name = table.pop("like", None)
     inherited = {} if base_name is None else _merged(tables, base_name)
-    for key in ("aliases", "models"):
+    for key in ("aliases", "models", "telltales"):
         inherited.pop(key, None)
     return {**inherited, **table, "name": name}
 

@@ -76,7 +76,7 @@ class _LossCollector:
 @lru_cache(64)
 def _escape_patterns(row: Row) -> tuple[re.Pattern[str], re.Pattern[str]]:
     """Return two patterns: all marks of a format and of the turns around it, and the marks that a backslash breaks."""
-    pairs = (*row.pairs, row.thinking or ())
+    pairs = (*row.pairs, row.thinking or (), *row.also_thinking)
     turn_parts = [mark for pair in turn_marks(row.turns).values() for mark in pair]
     channel_marks = ["<|start|>", "<|channel|>", "<|message|>", "<|end|>"] if row.shape == "channels" else []
     marks = [mark for pair in pairs for mark in pair]

@@ -56,6 +56,8 @@ def _read_object(state: ReadState, header: str, mark: str) -> ReadSteps:
     if mark == bare_mark(row.call_id):
         hit = yield state.find("after id", *_after_name(row)[:-1], "{")
         mark, call_id = hit.mark, hit.before.strip() or None
+        if row.header == "id first":
+            name, call_id = call_id or "", name or None
     if mark not in {"{", *final_marks}:
         mark = (yield state.find("object", "{", *final_marks, adjacent=True)).mark
     text, end = "", "whole"
@@ -124,6 +126,8 @@ def write(row: Row, calls: Sequence[tuple[ToolCall, dict[str, Any]]]) -> list[st
         name, mark_after_name = call.name, row.call[1]
         if row.header == "id":
             name = call.id if _is_usable_id(call) else f"functions.{call.name}:{index}"  # type: ignore[assignment]
+        elif row.header == "id first":
+            name = f"{call.id or index}{row.call_id}{call.name}"
         elif row.call_id and call.id is not None:
             mark_after_name = f"{row.call_id}{call.id}{mark_after_name}"
         body = dump_json(arguments)

@@ -10,6 +10,7 @@ from toolwire.text.cursor import MarkSearch, ReadSteps
 from toolwire.text.rows import Row
 from toolwire.text.tagged.blocks import read_block, scanner_for
 from toolwire.text.tagged.escaping import write_call
+from toolwire.text.wrapped_arguments import unwrap_call
 from toolwire.types import ToolCall
 
 _NAME = re.compile(r'"name"\s*:\s*"([^"\\\n]+)"')
@@ -43,7 +44,7 @@ def _call_of(stream: Any, block: Any) -> ToolCall | None:
     """Return the call of a block, or None if its tool was not offered."""
     result = read_block(block, stream.collector.builder, stream.offer)
     if isinstance(result, ToolCall):
-        return result
+        return unwrap_call(result, stream.state.tool(result.name), block.text)
     match = _NAME.search(block.body)
     name = result.name or (match[1] if match is not None else None)
     if name is None or not stream.state.is_offered(name):
