@@ -25,6 +25,7 @@ FORMS = {
     "[TOOL_CALLS]": f"[TOOL_CALLS][{json.dumps(CALL)}]",
     "python_tag": f"<|python_tag|>{json.dumps(CALL)}",
     "pythonic": '[get_weather(city="Oslo")]',
+    "expression": 'get_weather(city="Oslo")',
     "function": "<function=get_weather>\n<parameter=city>\nOslo\n</parameter>\n</function>",
     "after words": f"Let me look.\n<tool_call>\n{json.dumps(CALL)}\n</tool_call>",
     "after thoughts": f"<think>\nI wonder.\n</think>\n\n{json.dumps(CALL)}",
@@ -70,7 +71,7 @@ def test_an_unread_call_is_no_answer_and_names_the_remedy(form: str, provider: s
         done = ask("sync", provider, model.url, "any", shown=shown)
     assert (RUN, done.ending) == ([], "unread_call")
     assert done.reason.startswith("the answer looks like a call (")
-    assert "format='" in done.reason
+    assert "format='" in done.reason or form == "expression"
 
 
 def test_a_local_call_that_is_not_to_be_read_is_no_answer_either() -> None:
@@ -88,6 +89,9 @@ def test_a_local_call_that_is_not_to_be_read_is_no_answer_either() -> None:
         f"You can call it like this:\n\n{FORMS['fenced']}\n\nDo you want me to?",
         f"{FORMS['bare']}\nThis is how a call looks.",
         f"Like so: {FORMS['pythonic']}",
+        f"{FORMS['expression']} is how it is called.",
+        "get_weather is the tool.",
+        "get_weather(city",
         '{"name": "Oslo", "arguments": {"city": "Oslo"}}',
         '{"degrees": 25, "city": "Oslo"}',
         "```python\nprint(get_weather)\n```",
@@ -104,6 +108,26 @@ def test_an_example_an_object_and_a_thought_run_nothing(text: str, *, shown: boo
     assert RUN == []
     written = "".join(part.text for part in done.message.parts if isinstance(part, Text))
     assert written == text.rpartition("</think>\n\n")[2]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '```python\nget_weather(city="Oslo")\n```',
+        '<|python_tag|>get_weather.call(city="Oslo")',
+        '{"function": "get_weather", "parameters": {"city": "Oslo"}}',
+        '{"tool_calls": [{"name": "get_weather", "arguments": {"city": "Oslo"}}]}',
+        f"functools[{FORMS['bare']}]",
+        '<function_calls><invoke name="get_weather"><parameter name="city">Oslo</parameter></invoke></function_calls>',
+    ],
+)
+@pytest.mark.parametrize("provider", ["openai", "llama.cpp"])
+def test_a_call_in_a_form_that_is_not_usual_is_no_answer_either(text: str, provider: str) -> None:
+    RUN.clear()
+    with simulate([[text]]) as model:
+        done = ask("sync", provider, model.url, "any")
+    assert (RUN, done.ending) == ([], "unread_call")
+    assert done.reason.startswith("the answer looks like a call (")
 
 
 @pytest.mark.parametrize("form", FORMS)
