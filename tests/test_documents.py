@@ -21,10 +21,13 @@ from toolwire.providers import PROVIDERS, provider_of
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text("utf-8")
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+# A snippet, and what the page says that it prints.
+_SNIPPET = re.compile(r"```python\n(.*?)```(?:\n\n```text\n(.*?)```)?", re.DOTALL)
+SHOWING = ("README.md", "docs/tutorial.md")
 SNIPPETS = [
-    pytest.param(snippet, id=f"{page.relative_to(ROOT)}:{number}")
+    pytest.param(*snippet, str(page.relative_to(ROOT)), id=f"{page.relative_to(ROOT)}:{number}")
     for page in PAGES
-    for number, snippet in enumerate(re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL))
+    for number, snippet in enumerate(_SNIPPET.findall(page.read_text("utf-8")))
 ]
 
 
@@ -51,18 +54,49 @@ def test_a_model_without_a_price_is_found() -> None:
     assert all(cost(Usage(1, 1), "/".join(one)) is None for one in found)
 
 
-@pytest.mark.parametrize("snippet", SNIPPETS)
+@pytest.mark.parametrize(("snippet", "output", "page"), SNIPPETS)
 @pytest.mark.row("L11", "T17")
-def test_every_snippet_runs(snippet: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "assert" in snippet, "a snippet shows what it claims"
+def test_every_snippet_runs(
+    snippet: str,
+    output: str,
+    page: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    assert "assert" in snippet or output, "a snippet shows what it claims"
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     exec(compile(snippet, "snippet", "exec"), {"__name__": "snippet"})  # noqa: S102 - our own documents
+    if output:
+        assert capsys.readouterr().out.strip() == output.strip()
+    if page in SHOWING:
+        assert output, "a snippet for beginners prints something, and the page shows it"
+        assert [record.getMessage() for record in caplog.records] == [], "it warns of nothing"
 
 
-def test_a_wrong_snippet_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("snippet", "output", "page"),
+    [
+        ("assert 1 == 2", "", "docs/a.md"),
+        ("print(1)", "2", "docs/a.md"),
+        ("print(1)", "", "docs/a.md"),
+        ("assert 1 == 1", "", "README.md"),
+        ("import logging; logging.getLogger('toolwire').warning('x'); print(1)", "1", "README.md"),
+    ],
+)
+def test_a_wrong_snippet_is_found(
+    snippet: str,
+    output: str,
+    page: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     """A control."""
     with pytest.raises(AssertionError):
-        test_every_snippet_runs("assert 1 == 2", tmp_path, monkeypatch)
+        test_every_snippet_runs(snippet, output, page, tmp_path, monkeypatch, capsys, caplog)
 
 
 def test_the_support_matrix_is_what_the_code_says() -> None:
@@ -85,7 +119,7 @@ def test_the_matrix_judges_each_dialect_for_itself() -> None:
 
 
 def test_the_readme_is_short_and_in_the_order_of_a_visitor() -> None:
-    assert len(README.splitlines()) <= 220
+    assert len(README.splitlines()) <= 250
     assert re.findall(r"(?m)^## (.*)$", README) == [
         "Two commands",
         "An agent in twelve lines",

@@ -145,7 +145,7 @@ EXAMPLES: list[tuple[str, dict[str, Any], dict[str, Any], list[str]]] = [
             },
             "routes": {"gpt-4o": {"to": ["azure-1/gpt-4o-eu"]}},
         },
-        [],
+        ["model_list[0].litellm_params.api_version: not needed: Azure's v1 API has no version"],
     ),
     (
         "two resources of Azure, and an address in a variable",

@@ -189,6 +189,12 @@ def test_our_options_stand_before_the_program_or_behind_it_up_to_the_mark(
     assert heard(tmp_path)["told"]["LLM_MODEL"] == "gpt-4o-mini"
 
 
+@pytest.mark.parametrize("model", ["gpt-4o", "openai:gpt-4o", "openai/gpt-4o", "google:gemini-3.5-flash"])
+def test_a_model_may_be_spelled_as_everywhere(model: str, tmp_path: Path, launch: Launch) -> None:
+    assert launch("--simulate", "--model", model, "opencode", "--", "say", "7") == (7, "")
+    assert heard(tmp_path)["answer"] == "You said: Hello"
+
+
 def test_names_of_its_own_lead_to_the_model_that_is_wanted(tmp_path: Path, launch: Launch) -> None:
     with simulate(Scenario([["Hi."]], complete=False)) as model:
         settings = tmp_path / "toolwire.toml"

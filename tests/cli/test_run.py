@@ -99,6 +99,13 @@ ENDS: list[tuple[str, list[Any], list[str], int, str]] = [
         "no answer within the limit: no answer after 2 turns",
     ),
     ("refused", [["No.", Finish("content_filter")]], [], 1, "the model refused"),
+    (
+        "unread call",
+        [['<tool_call>\n{"name": "list_directory", "arguments": {}}\n</tool_call>']],
+        [],
+        1,
+        "a call was not read: the answer looks like a call (<tool_call>), but nothing was run",
+    ),
     ("no progress", [[LISTED]] * 3, [], 1, "no progress"),
     ("error", [[LISTED], [Error("invalid_request", "Too odd.", 400)]], [], 1, "failed: Too odd."),
     ("error at once", [[Error("invalid_request", "Too odd.", 400)]], [], 1, "openai: Too odd. (status 400"),

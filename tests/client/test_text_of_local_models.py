@@ -1,6 +1,7 @@
 """Calls in the text of local servers' models are read by default, and an unread call is never an answer."""
 
 import json
+import time
 from typing import Any
 
 import pytest
@@ -10,7 +11,9 @@ from toolwire import Done, Text, ToolCall, ToolResult
 from toolwire.dialects import dialect
 from toolwire.streams.accumulation import accumulate
 from toolwire.testing import simulate
+from toolwire.text import format as format_of
 from toolwire.text import over
+from toolwire.text.rows import rows
 from toolwire.text.usual_forms import UsualForms
 
 CALL = {"name": "get_weather", "arguments": {"city": "Oslo"}}
@@ -22,6 +25,7 @@ FORMS = {
     "[TOOL_CALLS]": f"[TOOL_CALLS][{json.dumps(CALL)}]",
     "python_tag": f"<|python_tag|>{json.dumps(CALL)}",
     "pythonic": '[get_weather(city="Oslo")]',
+    "expression": 'get_weather(city="Oslo")',
     "function": "<function=get_weather>\n<parameter=city>\nOslo\n</parameter>\n</function>",
     "after words": f"Let me look.\n<tool_call>\n{json.dumps(CALL)}\n</tool_call>",
     "after thoughts": f"<think>\nI wonder.\n</think>\n\n{json.dumps(CALL)}",
@@ -67,7 +71,7 @@ def test_an_unread_call_is_no_answer_and_names_the_remedy(form: str, provider: s
         done = ask("sync", provider, model.url, "any", shown=shown)
     assert (RUN, done.ending) == ([], "unread_call")
     assert done.reason.startswith("the answer looks like a call (")
-    assert "format='" in done.reason
+    assert "format='" in done.reason or form == "expression"
 
 
 def test_a_local_call_that_is_not_to_be_read_is_no_answer_either() -> None:
@@ -85,6 +89,9 @@ def test_a_local_call_that_is_not_to_be_read_is_no_answer_either() -> None:
         f"You can call it like this:\n\n{FORMS['fenced']}\n\nDo you want me to?",
         f"{FORMS['bare']}\nThis is how a call looks.",
         f"Like so: {FORMS['pythonic']}",
+        f"{FORMS['expression']} is how it is called.",
+        "get_weather is the tool.",
+        "get_weather(city",
         '{"name": "Oslo", "arguments": {"city": "Oslo"}}',
         '{"degrees": 25, "city": "Oslo"}',
         "```python\nprint(get_weather)\n```",
@@ -101,6 +108,26 @@ def test_an_example_an_object_and_a_thought_run_nothing(text: str, *, shown: boo
     assert RUN == []
     written = "".join(part.text for part in done.message.parts if isinstance(part, Text))
     assert written == text.rpartition("</think>\n\n")[2]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '```python\nget_weather(city="Oslo")\n```',
+        '<|python_tag|>get_weather.call(city="Oslo")',
+        '{"function": "get_weather", "parameters": {"city": "Oslo"}}',
+        '{"tool_calls": [{"name": "get_weather", "arguments": {"city": "Oslo"}}]}',
+        f"functools[{FORMS['bare']}]",
+        '<function_calls><invoke name="get_weather"><parameter name="city">Oslo</parameter></invoke></function_calls>',
+    ],
+)
+@pytest.mark.parametrize("provider", ["openai", "llama.cpp"])
+def test_a_call_in_a_form_that_is_not_usual_is_no_answer_either(text: str, provider: str) -> None:
+    RUN.clear()
+    with simulate([[text]]) as model:
+        done = ask("sync", provider, model.url, "any")
+    assert (RUN, done.ending) == ([], "unread_call")
+    assert done.reason.startswith("the answer looks like a call (")
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -158,3 +185,27 @@ def test_a_server_of_the_cloud_reads_its_own_calls_alone() -> None:
     wire = over("openai-chat", [get_weather_tool()], native=True)
     assert accumulate(events(wire, [FORMS["hermes"]])).tool_calls == []
     assert dialect("openai-chat").DIALECT == wire.DIALECT
+
+
+NAMED = {row.models[0]: name for name, row in rows().items() if row.models}
+
+
+@pytest.mark.parametrize("model", NAMED)
+def test_a_model_is_read_in_the_format_that_its_name_implies(model: str) -> None:
+    wire = over("openai-chat", [get_weather_tool()], format=UsualForms(model), native=True)
+    written = format_of(NAMED[model]).encode_calls(
+        [CALL, {**CALL, "arguments": {"city": "Bergen"}}], [get_weather_tool()]
+    )
+    message = {"role": "assistant", "content": written.text}
+    response = wire.decode_response({"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]})
+    assert [call.arguments for call in response.tool_calls if call.runs] == [{"city": "Oslo"}, {"city": "Bergen"}]
+    assert (response.content or "").strip() == ""
+
+
+def test_a_long_call_in_small_pieces_takes_time_in_proportion() -> None:
+    text = json.dumps({"name": "get_weather", "arguments": {"city": "x" * 100_000}})
+    wire = over("openai-chat", [get_weather_tool()], format=UsualForms("any"), native=True)
+    began = time.process_time()
+    response = accumulate(events(wire, [text[start : start + 8] for start in range(0, len(text), 8)]))
+    assert len(response.tool_calls[0].arguments["city"]) == 100_000
+    assert time.process_time() - began < 20

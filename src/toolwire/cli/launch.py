@@ -28,6 +28,7 @@ from toolwire.cli.state_paths import state_folder
 from toolwire.encoding.families import family_of
 from toolwire.errors import UserError
 from toolwire.providers import catalogue, named
+from toolwire.providers.known import own_name, target_of
 
 _OTHERS_WRITE = 0o022
 _SIMULATED = "openai/simulated"
@@ -77,7 +78,8 @@ def run(options: argparse.Namespace) -> int:
         raise UserError(f"{program.command} is not installed; install it with: {program.install}")
     settings = starting.settings_from(options.config)
     settings = replace(settings, server=replace(settings.server, auth="none"))
-    model = options.model or (_SIMULATED if options.simulate and not program.provider else "")
+    simulated = _SIMULATED if options.simulate and not program.provider else ""
+    model = _with_provider(options.model, settings.routes) or simulated
     with contextlib.ExitStack() as stack:
         if options.simulate:
             routes = Routes(settings, stack.enter_context(starting.simulated()), model or "openai")
@@ -113,6 +115,13 @@ def _is_ours_alone(folder: Path) -> bool:
     return os.access(folder, os.W_OK) and not any(
         one.stat().st_mode & _OTHERS_WRITE for one in (folder, *folder.parents)
     )
+
+
+def _with_provider(model: str, routes: Any) -> str:
+    """Return `model` as PROVIDER/MODEL if it names a known provider or a known model in another spelling."""
+    target = None if model in routes else target_of(model)
+    preset = named(target[0]) if target is not None else None
+    return model if target is None or preset is None else f"{preset.name}/{own_name(preset.name, target[1])}"
 
 
 def _check_model(program: Program, routes: Any, model: str) -> None:

@@ -403,14 +403,16 @@ def _with_hint(setup: RunSetup, done: Done) -> Done:
     text, model = done.message.text, setup.request.model
     context = replace(setup.request.context, messages=done.history)
     given = texts_given(replace(setup.request, context=context))
-    names = () if setup.output_plan is not None else unread_formats(text, model, tools, given)
-    looks = look_of_call(text) or (f"in the format {names[0]}" if names else None)
+    names = None if setup.output_plan is not None else unread_formats(text, model, tools, given)
+    looks = look_of_call(text)
+    if looks is None and names is not None:
+        looks = f"in the format {names[0]}" if names else "the whole answer names a tool and its arguments"
     if looks is None:
         return done
-    parsers = [name for name in names if name != "tagged"]
+    parsers = [name for name in names or () if name != "tagged"]
     hint = f"; to parse it, pass {' or '.join(f'format={name!r}' for name in parsers)}" if parsers else ""
     reason = f"the answer looks like a call ({looks}), but nothing was run: {_NOT_PARSED}{hint}"
-    return replace(done, ending="unread_call" if names else "answer", reason=reason)
+    return replace(done, ending="answer" if names is None else "unread_call", reason=reason)
 
 
 def _report_and_emit(listener: _Listener | None, event: Any) -> Work[None]:

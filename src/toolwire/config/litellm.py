@@ -51,7 +51,7 @@ _NOT_HERE = {
 _AZURE_KEY = "AZURE_API_KEY"
 # https://learn.microsoft.com/azure/foundry/openai/api-version-lifecycle: the v1 API, which needs no api-version.
 _AZURE_PATH = "/openai/v1"
-_AZURE_FIELDS = frozenset({"api_version", "base_model"})
+_AZURE_VERSION = "api_version"
 _PRICES = {
     "input_cost_per_token": "input",
     "output_cost_per_token": "output",
@@ -95,8 +95,9 @@ class _Import:
         if target is None:
             return
         info = _map_of(entry.get("model_info"))
+        is_azure = model.startswith("azure/")
         self.unconverted += [
-            f"{path}.{inner}{key}: has no setting here"
+            f"{path}.{inner}{key}: {_reason_of(key, is_azure=is_azure)}"
             for inner, table, known_fields in (
                 ("", entry, _ENTRY_FIELDS),
                 ("litellm_params.", parameters, _READ_FIELDS),
@@ -104,7 +105,6 @@ class _Import:
             )
             for key in table
             if key not in known_fields and table[key] not in ("", None)
-            if not (key in _AZURE_FIELDS and model.startswith("azure/"))
         ]
         self._price(path, target, {**info, **parameters})
         if name != target or "order" in parameters or "weight" in parameters:
@@ -239,6 +239,11 @@ class _Import:
 
 
 _order_of = itemgetter("order")
+
+
+def _reason_of(key: Any, *, is_azure: bool) -> str:
+    """Return why a setting of a deployment is not converted."""
+    return "not needed: Azure's v1 API has no version" if is_azure and key == _AZURE_VERSION else "has no setting here"
 
 
 def _number(value: Any) -> float | None:

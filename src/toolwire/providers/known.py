@@ -347,7 +347,7 @@ def provider_of(
     """Return the provider and the model, with `options` in place of the fields of the same names.
 
     `given` is a name, a `Provider`, a map of its fields with the name of a preset under `name`, or a pair of one of
-    these and a map of options. Without `given`, the prefix of the model names the provider, or the catalogue does; a
+    these and a map of options. Without `given`, the prefix of `model` names the provider, or the catalogue does; a
     single text may be either. Raises `UnknownProvider`, or `InvalidField` for a wrong option.
 
     >>> from toolwire.providers import provider_of

@@ -6,8 +6,8 @@ its parser (https://docs.vllm.ai/en/latest/features/tool_calling.html). Otherwis
 Rules of this file:
 - The formats of the model's name come first, then the forms that many models share.
 - A form with a mark of its own (`<tool_call>`, `[TOOL_CALLS]`, `<|python_tag|>`, `<function=...>`) is read anywhere.
-- A form without one (a JSON object, a fenced one, `[f(x=1)]`) is ambiguous beside other text: an answer may show an
-  example. It is read only if the whole text consists of calls.
+- A form without one (a JSON object, a fenced one, `[f(x=1)]`, `f(x=1)`) is ambiguous beside other text: an answer may
+  show an example. It is read only if the whole text consists of calls.
 - A quotation of the input is no call, and neither is anything in a closed thought.
 """
 
@@ -21,10 +21,10 @@ from toolwire.text.block_items import BlockItem
 from toolwire.text.calls import CallBuilder, Offer, make_offer
 from toolwire.text.detecting import detect
 from toolwire.text.format import Format
-from toolwire.text.looks import look_of_call
+from toolwire.text.looks import is_sole_call, look_of_call
 from toolwire.text.quoting import GivenTexts
 from toolwire.text.reader import TextItem, TextReader
-from toolwire.text.rows import Row, resolve_row, rows
+from toolwire.text.rows import Row, bare_mark, resolve_row, rows
 from toolwire.text.tagged.call_blocks import with_block
 from toolwire.types import ToolCall
 
@@ -32,6 +32,7 @@ _SHARED_MARKS = {"like": "hermes", "also": [["[TOOL_CALLS]", ""], ["<|python_tag
 _MARKED_FORMS: tuple[Any, ...] = (_SHARED_MARKS, "qwen3-coder", "llama-function", "mistral")
 _BARE_FORMS: tuple[str, ...] = ("xlam", "pythonic")
 _BARE_MARKS = frozenset("{[")
+_SHORTEST_MARK = 3
 
 
 class _BlockTextReader(TextReader):
@@ -57,7 +58,8 @@ class _WholeTextReader:
 
     def __init__(self, reader: TextReader) -> None:
         self._reader = reader
-        self._text = ""
+        self._pieces: list[str] = []
+        self._has_text = False
         self._calls: list[TextItem] = []
         self._is_plain = False
 
@@ -65,7 +67,8 @@ class _WholeTextReader:
         """Return the items of a piece of the text: none while the text may still consist of calls."""
         if self._is_plain:
             return [text]
-        self._text += text
+        self._pieces.append(text)
+        self._has_text = self._has_text or not text.isspace()
         return self._collect(self._reader.feed(text))
 
     def close(self, *, whole: bool = True) -> list[TextItem]:
@@ -76,14 +79,18 @@ class _WholeTextReader:
         if self._is_plain:
             return items
         self._is_plain = True
-        return self._calls or ([self._text] if self._text else [])
+        return self._calls or self._held_text()
 
     def pass_item(self, item: TextItem) -> list[TextItem]:
         """Return the item with the text before it. After text or a call, what follows is not the whole answer."""
-        if self._is_plain or not (self._text.strip() or isinstance(item, ToolCall)):
+        if self._is_plain or not (self._has_text or isinstance(item, ToolCall)):
             return [item]
         self._is_plain = True
-        return [self._text, item] if self._text else [item]
+        return [*self._held_text(), item]
+
+    def _held_text(self) -> list[TextItem]:
+        text, self._pieces = "".join(self._pieces), []
+        return [text] if text else []
 
     def _collect(self, items: Iterable[TextItem]) -> list[TextItem]:
         for item in items:
@@ -91,7 +98,41 @@ class _WholeTextReader:
                 self._is_plain = True
             elif isinstance(item, ToolCall):
                 self._calls.append(item)
-        return [self._text] if self._is_plain else []
+        return self._held_text() if self._is_plain else []
+
+
+class _ExpressionReader(_WholeTextReader):
+    """Reads a text as a call if it is one call expression, `f(x=1)`: the only item of a list without its brackets."""
+
+    def __init__(self, reader: TextReader, offer: Offer, given: GivenTexts) -> None:
+        super().__init__(reader)
+        self._begins = tuple(f"{name}(" for name in offer)
+        self._given = given
+        self._has_begun = False
+
+    def feed(self, text: str) -> list[TextItem]:
+        """Return the items of a piece of the text: none while the text may still be a call."""
+        if self._is_plain or self._has_begun:
+            return super().feed(text)
+        self._pieces.append(text)
+        begin = "".join(self._pieces).lstrip()
+        self._has_text = begin != ""
+        if begin.startswith(self._begins):
+            self._has_begun = True
+            return self._collect(self._reader.feed(f"[{begin}"))
+        self._is_plain = not any(one.startswith(begin) for one in self._begins)
+        return self._held_text() if self._is_plain else []
+
+    def close(self, *, whole: bool = True) -> list[TextItem]:
+        """Return the remaining items. Pass `whole=False` if the answer was cut off."""
+        if self._is_plain:
+            return []
+        self._is_plain, text = True, "".join(self._pieces)
+        if not (self._has_begun and whole and text.rstrip().endswith(")")) or self._given.contains(text):
+            return self._held_text()
+        items = [item for item in (*self._reader.feed("]"), *self._reader.close()) if item]
+        are_calls = bool(items) and all(isinstance(item, ToolCall) and item.runs for item in items)
+        return [*items] if are_calls else self._held_text()
 
 
 class ChainReader:
@@ -142,6 +183,7 @@ class UsualForms:
         marked += [replace(resolve_row(form), noise=(), turns="") for form in _MARKED_FORMS]
         bare = [row for row in (*own, *map(resolve_row, _BARE_FORMS)) if _is_bare(row)]
         self._marked: list[Format] = [Format(row) for row in dict.fromkeys(marked)]
+        self._expression: Format = Format(resolve_row("pythonic"))
         self._bare: list[Format] = [Format(replace(row, thinking=None)) for row in dict.fromkeys(bare)]
 
     def stages(self, builder: CallBuilder, offer: Offer | None, given: GivenTexts) -> list[Callable[[], Any]]:
@@ -153,23 +195,37 @@ class UsualForms:
         def make_whole(text_format: Format) -> _WholeTextReader:
             return _WholeTextReader(make(text_format))
 
-        return [*(partial(make, one) for one in self._marked), *(partial(make_whole, one) for one in self._bare)]
+        def make_expression() -> _ExpressionReader:
+            return _ExpressionReader(make(self._expression), offer or {}, given)
+
+        stages: list[Callable[[], Any]] = [partial(make, one) for one in self._marked]
+        return [*stages, *(partial(make_whole, one) for one in self._bare), make_expression]
 
 
-def unread_formats(text: str, model: str | None, tools: Iterable[Any], given: Iterable[str]) -> tuple[str, ...]:
-    """Return the names of the formats in which an answer has calls of offered tools.
+def unread_formats(text: str, model: str | None, tools: Iterable[Any], given: Iterable[str]) -> tuple[str, ...] | None:
+    """Return the names of the formats in which an answer has calls of offered tools. Return None if it has no call.
 
-    If one of them is a format of `model`, the others are left out. A quotation of the input is no call.
+    If one of them is a format of `model`, the others are left out. They are empty if the whole answer is a call in a
+    form that no format has. A quotation of the input is no call.
     """
     offer = make_offer(tools) or {}
     if not any(name in text for name in offer):
-        return ()
+        return None
     given_texts = GivenTexts(given)
-    if look_of_call(text) is None and not _has_usual_calls(text, model, offer, given_texts):
-        return ()
-    names = [name for name in detect(text, tools=tools).names if _reads_calls(name, text, tools, given_texts)]
+    names: list[str] = []
+    if look_of_call(text) is not None or _has_mark(text) or _has_usual_calls(text, model, offer, given_texts):
+        names = [name for name in detect(text, tools=tools).names if _reads_calls(name, text, tools, given_texts)]
+    if not names:
+        return () if is_sole_call(text, offer) and not given_texts.contains(text.strip()) else None
     own = detect(model=model).names if model else ()
     return tuple(name for name in names if name in own) or tuple(names)
+
+
+def _has_mark(text: str) -> bool:
+    """Return True if a text has a mark with which calls of some format begin."""
+    begins = (begin for row in rows().values() for begin in (*(pair[0] for pair in row.pairs), *row.call[:1]))
+    marks = {bare_mark(begin) for begin in begins}
+    return any(mark in text for mark in marks if len(mark) > _SHORTEST_MARK and not mark.startswith("`"))
 
 
 def _reads_calls(name: str, text: str, tools: Iterable[Any], given: GivenTexts) -> bool:
