@@ -322,7 +322,7 @@ class TextReader:
     def _skip_head(self, gap: str) -> ReadSteps:
         """Skip a message head that names its recipient. Return False if it is ordinary text."""
         head = yield self.marks.after_head
-        if head.mark != self.marks.head_end:
+        if head.mark != self.marks.head_end or _NAME.fullmatch(head.before) is None:
             self.collector.add_text(gap + self.cursor.block_text())
             return False
         if head.before == "self":
