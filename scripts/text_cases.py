@@ -345,6 +345,7 @@ SPECS: dict[str, Spec] = {
     ),
     "mistral": Spec(headed("[TOOL_CALLS]", "[ARGS]", ""), thinking=("[THINK]", "[/THINK]"), marks="[TOOL_CALLS]"),
     "mistral-v3": lists("[TOOL_CALLS] ", ""),
+    "functionary-v32": Spec(headed(">>>", "\n", ""), marks=">>> and >>>all", words=(">>>all\n", "")),
     "llama-function": Spec(headed("<function=", ">", "</function>", "\n"), marks="</function>"),
     **dict.fromkeys("qwen3-coder nemotron-3 mimo step3p5".split(), CODER),
     "seed-oss": CODER._replace(
@@ -913,6 +914,22 @@ DIFFERING: list[tuple[Any, ...]] = [
         "<ifm|think_fast>I look.</ifm|think_fast>Yes.<ifm|think_faster>So.</ifm|think_faster>",
         [],
         {"thinking": "I look.So.", "content": "Yes."},
+    ),
+    (
+        "functionary-v32",
+        "a completion that begins with its recipient",
+        "ggml-org/llama.cpp tests/test-chat.cpp 0042e20: the prompt ends with the mark",
+        f"get_weather\n{dump({'city': 'Paris'})}>>>get_time\n{{}}>>>all\nI look.",
+        [PARIS, NOW],
+        WORDS,
+    ),
+    (
+        "functionary-v32",
+        "words that begin with their recipient",
+        "ggml-org/llama.cpp tests/test-chat.cpp 0042e20: the prompt ends with the mark",
+        "all\n>>> print(1) and all\nof it >> 2",
+        [],
+        {"content": ">>> print(1) and all\nof it >> 2"},
     ),
     (
         "dots",

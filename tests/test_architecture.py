@@ -310,7 +310,7 @@ CACHES = {
     "text.rows._tables": "a data file",
     "text.rows.rows": "a data file",
     "text.rows.turn_marks": "a data file",
-    "text.shapes.parameters._end_before_marks": "the marks of a format",
+    "text.shapes.argument_values._end_before_marks": "the marks of a format",
     "text.writing._escape_patterns": "the marks of a format",
     "traces.tables.table": "the tables of a database",
     "traces.writer._install_hooks": "whether forks are waited for",

@@ -259,7 +259,7 @@ def test_what_a_target_does_not_take_is_told_and_refused_by_strict(run: Any) -> 
     asked = ("translate", "--from", "anthropic", "--to", "openai")
     ran = run(*asked, given={"messages": [], "tools": tools})
     assert (ran.code, len(json.loads(ran.out)["tools"])) == (0, 128)
-    assert "tools[128]: openai-chat takes at most 128 tools" in ran.told
+    assert "tools[128]: openai-chat accepts at most 128 tools" in ran.told
     ran = run(*asked, "--strict", given={"messages": [], "tools": tools})
     assert (ran.code, ran.out) == (1, b"")
     assert "tools[128]" in ran.told

@@ -231,17 +231,23 @@ def encode(message: Message, reason: Any = "stop", **fields: Any) -> tuple[dict[
     return encoded.body, losses(encoded)
 
 
+# The keys that the schema requires of an answer, and that another wire knows nothing of.
+SAID = {**HELLO, "citations": None}
+DIRECT = {"caller": {"type": "direct"}}
+UNKNOWN_COUNTS = dict.fromkeys(
+    ("cache_creation", "inference_geo", "output_tokens_details", "server_tool_use", "service_tier", "speed")
+)
 ENCODED: dict[str, tuple[list[Any] | str, list[Any], list[Said]]] = {
-    "words": ("Hi", [HELLO], []),
+    "words": ("Hi", [SAID], []),
     "nothing": ("", [], []),
     "a call": (
         [Text("Hi"), ToolCall.parse("c", "look", '{"x": 1}')],
-        [HELLO, {"type": "tool_use", "id": "c", "name": "look", "input": {"x": 1}}],
+        [SAID, {"type": "tool_use", "id": "c", "name": "look", "input": {"x": 1}, **DIRECT}],
         [],
     ),
     "an odd id": (
         [ToolCall("functions.look:0", "look")],
-        [{"type": "tool_use", "id": "functions_look_0__tw9-2e_14-3a", "name": "look", "input": {}}],
+        [{"type": "tool_use", "id": "functions_look_0__tw9-2e_14-3a", "name": "look", "input": {}, **DIRECT}],
         [],
     ),
     "bad arguments": (
@@ -251,20 +257,20 @@ ENCODED: dict[str, tuple[list[Any] | str, list[Any], list[Said]]] = {
     ),
     "thinking": (
         [Thinking("Hm."), Text("Hi")],
-        [HELLO],
+        [SAID],
         [("choices[0].message.content[0]", "dropped", "semantic")],
     ),
     "signed thinking": (
         [Thinking("Hm.", "S"), Text("Hi")],
-        [{"type": "thinking", "thinking": "Hm.", "signature": "S"}, HELLO],
+        [{"type": "thinking", "thinking": "Hm.", "signature": "S"}, SAID],
         [],
     ),
     "a refusal": (
         [Refusal("Hi")],
-        [HELLO],
+        [SAID],
         [("choices[0].message.content[0]", "approximated", "minor")],
     ),
-    "sound": ([Audio("x"), Text("Hi")], [HELLO], [("choices[0].message.content[0]", "dropped", "semantic")]),
+    "sound": ([Audio("x"), Text("Hi")], [SAID], [("choices[0].message.content[0]", "dropped", "semantic")]),
 }
 
 
@@ -277,9 +283,13 @@ def test_an_answer_from_elsewhere(content: Any, blocks: list[Any], lost: list[Sa
         "role": "assistant",
         "model": "m",
         "content": blocks,
+        "container": None,
+        "diagnostics": None,
+        "stop_details": None,
         "stop_reason": "end_turn",
         "stop_sequence": None,
         "usage": {
+            **UNKNOWN_COUNTS,
             "input_tokens": 0,
             "output_tokens": 0,
             "cache_read_input_tokens": 0,
@@ -340,6 +350,7 @@ def test_no_more_tokens_were_cached_than_there_were(
     assert body == dict(
         zip(("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"), written, strict=True),
         output_tokens=5,
+        **UNKNOWN_COUNTS,
     )
     assert decode_usage(body).input_tokens == total
     assert [loss.path for loss in encoded.losses] == ["usage.cache_read_tokens"] * reported
@@ -348,6 +359,7 @@ def test_no_more_tokens_were_cached_than_there_were(
 def test_counts_from_elsewhere_are_said_without_what_was_cached() -> None:
     body, lost = encode(Message("assistant", "Hi"), usage=Usage(17, 5, 4, 3, 2, Opaque("openai-chat", {"x": 1})))
     assert body["usage"] == {
+        **UNKNOWN_COUNTS,
         "input_tokens": 10,
         "output_tokens": 5,
         "cache_read_input_tokens": 4,
@@ -369,7 +381,7 @@ def test_a_response_from_elsewhere() -> None:
         opaque=Opaque("openai-chat", {"moderation": 1}),
     )
     encoded = anthropic.encode_response(response)
-    assert encoded.body["content"] == [HELLO]
+    assert encoded.body["content"] == [SAID]
     assert encoded.body["stop_sequence"] == "END"
     assert encoded.body["model"] == ""
     assert encoded.body["id"] == anthropic.encode_response(response).body["id"]
@@ -390,7 +402,7 @@ def test_a_response_without_anything() -> None:
     assert (body["content"], body["stop_reason"], body["model"]) == ([], None, "")
 
 
-@pytest.mark.parametrize("content", [[], [HELLO]])
+@pytest.mark.parametrize("content", [[], [SAID]])
 @pytest.mark.parametrize("other", ["openai-chat", "openai-responses", "gemini"])
 def test_a_refusal_is_no_ordinary_end_elsewhere(other: str, content: list[Any]) -> None:
     there = translate.response(answering(*content, stop="refusal"), source="anthropic", target=other)
@@ -403,12 +415,12 @@ CHANGE = {"type": "fallback", "from": {"model": "claude-fable-5"}, "to": {"model
 
 
 @pytest.mark.parametrize(
-    ("before", "calls"), [([{**USE, "input": {}}], 0), ([USE], 1), ([{**USE, "input": {}}, HELLO], 1)]
+    ("before", "calls"), [([{**USE, "input": {}}], 0), ([USE], 1), ([{**USE, "input": {}}, SAID], 1)]
 )
 def test_the_model_that_goes_on_after_a_refusal_is_named_and_the_call_before_it_may_be_half(
     before: list[Any], calls: int
 ) -> None:
-    blocks = [*before, CHANGE, HELLO]
+    blocks = [*before, CHANGE, SAID]
     body = answering(*blocks, stop="tool_use", model="claude-opus-4-8")
     head = {**body, "content": [], "stop_reason": None, "model": "claude-fable-5"}
     events: list[dict[str, Any]] = [{"type": "message_start", "message": head}]

@@ -217,6 +217,13 @@ def test_arguments_that_came_as_text(text: str, arguments: dict[str, Any], runs:
 RESULTS_OF_CLIENTS: list[tuple[Any, str]] = [
     *(({"result": value}, text) for value, text in [("found", "found"), ({"a": [1]}, '{"a":[1]}'), (22, "22")]),
     *(({"result": value}, text) for value, text in [(None, "null"), ("", "")]),
+    *(({"return_value": value}, text) for value, text in [("25C", "25C"), ({"a": 1}, '{"a":1}'), ([], "[]")]),
+    *(({"content": value}, text) for value, text in [("25C", "25C"), (None, "null"), ([1], "[1]")]),
+    *(({key: [{"text": "a"}, {"text": "b"}]}, "a\nb") for key in ("output", "content", "result", "return_value")),
+    ({"content": [{"type": "text", "text": "a", "annotations": None}]}, "a"),
+    ({"name": "look", "content": "25C"}, "25C"),
+    ({"name": "look", "content": {"a": 1}}, '{"a":1}'),
+    ({"output": '{"a":1}'}, '{"a":1}'),
     *[("found", "found"), ([1, {"a": 2}], '[1,{"a":2}]'), (22, "22"), (False, "false"), ("", "")],
 ]
 
@@ -236,6 +243,61 @@ def test_a_result_that_a_client_wraps_or_leaves_bare_is_its_value(response: Any,
     assert written["contents"][2]["parts"][0]["functionResponse"]["response"] == {"output": "new"}
 
 
+RESULTS_THEMSELVES: list[dict[str, Any]] = [
+    {"name": "seek", "content": "25C"},
+    {"name": "look", "content": "25C", "unit": "C"},
+    {"content": "25C", "title": "Rome"},
+    {"content": [{"type": "text", "text": "a"}], "isError": False},
+    {"return_value": 1, "a": 2},
+    {"result": 1, "a": 2},
+    {"output": {"a": 1}},
+    {"output": [{"text": "a"}, {"image": "b"}]},
+    {"output": [{"text": "a", "score": 1}]},
+    {"output": []},
+    {"value": "25C"},
+    {"error": {"code": 5}},
+    {},
+]
+
+
+@pytest.mark.parametrize("response", RESULTS_THEMSELVES)
+def test_an_object_with_another_key_is_the_result_itself(response: dict[str, Any]) -> None:
+    [result] = parts_of({"functionResponse": {"name": "look", "response": response}})
+    assert (result.content, result.is_error) == (format_arguments(response), False)
+
+
+WRAPPED = [
+    {"return_value": "25C"},
+    {"content": "25C"},
+    {"name": "look", "content": "25C"},
+    {"output": [{"text": "25C"}]},
+]
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["plain", "stream"])
+@pytest.mark.parametrize("target", ["openai-chat", "openai-responses", "anthropic", "ollama"])
+@pytest.mark.parametrize("response", WRAPPED)
+def test_other_models_read_the_value_alone(response: dict[str, Any], target: str, stream: bool) -> None:
+    called = {"role": "model", "parts": [{"functionCall": {"name": "look", "args": {}}}]}
+    answer = {"role": "user", "parts": [{"functionResponse": {"name": "look", "response": response}}]}
+    body = {"contents": [{"role": "user", "parts": [{"text": "a"}]}, called, answer]}
+    path = f"/v1beta/models/m:{'streamGenerateContent' if stream else 'generateContent'}"
+    sent = translate.exchange(body, source="gemini", target=target, path=path).encoded.json
+    assert b'"25C"' in sent
+    assert not any(key in sent for key in (b"return_value", b'\\"content', b'\\"output', b'\\"text'))
+    assert translate.request(body, "gemini", "gemini", path).body == body
+
+
 @given(st.text() | OBJECTS.map(format_arguments) | OBJECTS.map(json.dumps), st.booleans())
 def test_every_text_of_a_result_comes_back(text: str, is_error: bool) -> None:
-    assert read_response(write_response(text, is_error=is_error)) == (text, is_error)
+    for name in (None, "look"):
+        written = write_response(text, is_error=is_error, name=name)
+        assert read_response(written, name) == (text, is_error)
+
+
+@pytest.mark.parametrize("response", [*WRAPPED, {"result": 1}])
+def test_a_text_that_looks_wrapped_comes_back_as_this_text(response: dict[str, Any]) -> None:
+    text = format_arguments(response)
+    written = write_response(text, is_error=False, name="look")
+    assert written == {"output": text}
+    assert read_response(written, "look") == (text, False)

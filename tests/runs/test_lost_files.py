@@ -15,7 +15,7 @@ from tests.runs.test_workers import worker
 from toolwire import Runs, tool
 from toolwire.codetools import CodeTools
 from toolwire.errors import StoreFailed
-from toolwire.traces import watching
+from toolwire.traces import file_watch
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="commands run on Linux only")
 COMMANDS = (
@@ -84,7 +84,7 @@ def test_where_it_is_taken_away_no_further_tool_runs(tmp_path: Path, made_runs: 
 def test_a_journal_that_would_overwrite_it_is_refused(
     tmp_path: Path, made_runs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(watching, "_TRANSACTION_SECONDS", 0.1)
+    monkeypatch.setattr(file_watch, "_TRANSACTION_SECONDS", 0.1)
     path = Path(shutil.copy(made_runs, tmp_path / "runs.db"))
     size = path.stat().st_size
     Path(f"{path}-journal").write_bytes(b"\xd9\xd5\x05\xf9\x20\xa1\x63\xd7" + bytes(504))

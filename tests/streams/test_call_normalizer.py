@@ -119,12 +119,12 @@ def test_what_a_codec_read_is_run_without_it() -> None:
 @pytest.mark.parametrize("face", FACES)
 @pytest.mark.parametrize("name", [*DIALECTS, *COMPATIBLE[:2]])
 def test_ids_that_were_made_are_unique_in_a_conversation(name: str, face: str) -> None:
-    with simulate([BLOCK, BLOCK, "Done."]) as model:
+    with simulate([BLOCK, BLOCK, "Done."], clock=lambda: 5) as model:
         done = lead(face, name, model.url, "?", tools=[get_weather]).done
     ids = [call.id for message in done.messages for call in message.tool_calls]
     assert len(set(ids)) == len(ids) == 2
     assert legal(done.messages)
-    with simulate([BLOCK, BLOCK, "Done."]) as model:
+    with simulate([BLOCK, BLOCK, "Done."], clock=lambda: 5) as model:
         again = lead(face, name, model.url, "?", tools=[get_weather]).done
     assert [call.id for message in again.messages for call in message.tool_calls] == ids, "derived, not drawn"
 

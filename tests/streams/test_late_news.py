@@ -30,7 +30,7 @@ OPAQUE: list[tuple[list[Response], set[str]]] = [
     ([shell({}), shell({"a": 1}, provider_state={"s": 1})], {"opaque.a", "provider_state.s"}),
     ([shell({}), shell({}, usage=Usage(1, 2))], set()),
 ]
-# Fields that Messages has no place for.
+# Fields that Messages does not have.
 FIELDS: list[tuple[list[Response], set[str]]] = [
     ([shell({}), shell({}, created=5.0)], {"created"}),
     ([shell({}, created=5.0), shell({}, created=5.0)], {"created"}),

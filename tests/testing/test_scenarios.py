@@ -4,6 +4,7 @@ import asyncio
 import json
 import time
 from datetime import UTC, datetime
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -62,9 +63,10 @@ def test_a_response_is_answered_as_it_is() -> None:
         assert send(model.url, "ollama", BODIES["ollama"]).body["done_reason"] == "length"
 
 
-def test_what_a_script_leaves_out_is_filled_in_the_same_way_each_time() -> None:
+def test_what_a_script_leaves_out_is_filled_in_the_same_way_at_the_same_time() -> None:
     def told() -> list[bytes]:
-        with simulate(Scenario([[Thinking(text="Hm."), ToolCall(None, "f", {"a": 1})]], repeat=True)) as model:
+        turns = [[Thinking(text="Hm."), ToolCall(None, "f", {"a": 1})]]
+        with simulate(Scenario(turns, repeat=True), clock=count(5).__next__) as model:
             return [send(model.url, name, BODIES[name]).data for name in ASKERS for _ in range(2)]
 
     first = told()
@@ -83,14 +85,35 @@ def test_each_answer_of_ollama_has_a_time_of_its_own(stream: bool) -> None:
         assert all(len(one) == 1 for one in told), "every line of an answer says the same"
         return [one.pop() for one in told]
 
-    assert times() == ["2026-01-01T00:00:00Z", "2026-01-01T00:00:01Z", "2026-01-01T00:00:02Z"]
     assert times(clock=lambda: 1_800_000_000) == [
         "2027-01-15T08:00:00Z",
         "2027-01-15T08:00:00.000001Z",
         "2027-01-15T08:00:00.000002Z",
     ]
     before = datetime.now(UTC)
-    assert before <= datetime.fromisoformat(times(clock=time.time)[0]) <= datetime.now(UTC)
+    assert before <= datetime.fromisoformat(times()[0]) <= datetime.now(UTC)
+
+
+@pytest.mark.parametrize("name", ["openai-chat", "openai-responses", "ollama"])
+def test_an_answer_has_the_present_time(name: str) -> None:
+    field = "created" if name == "openai-chat" else "created_at"
+    before = int(time.time())
+    with simulate(["Hi."]) as model:
+        told = send(model.url, name, BODIES[name]).body[field]
+    made = datetime.fromisoformat(told).timestamp() if name == "ollama" else told
+    assert before <= made <= time.time()
+
+
+@pytest.mark.parametrize("name", ["openai-chat", "openai-responses", "anthropic", "gemini"])
+def test_no_two_answers_have_one_id(name: str) -> None:
+    field = "responseId" if name == "gemini" else "id"
+
+    def ids(**given: Any) -> list[str]:
+        with simulate(Scenario(["Hi."], repeat=True), **given) as model:
+            return [send(model.url, name, BODIES[name]).body[field] for _ in range(2)]
+
+    assert len({*ids(), *ids()}) == 4, "another server has other ids too"
+    assert ids(clock=lambda: 5) == ids(clock=lambda: 5), "but at the same time the same"
 
 
 def test_an_answer_keeps_the_time_that_its_script_gives() -> None:

@@ -10,8 +10,14 @@ from toolwire import ToolCall
 from toolwire.text import Format, format, names
 from toolwire.text.rows import bare_mark, rows
 
-EACH = [name for name in names() if rows()[name].shape == "parameters"]
+EACH = [name for name in names() if rows()[name].shape in {"parameters", "elements"}]
 FIRST, LAST = "FIRST", "LAST"
+
+
+def argument_end(name: str) -> str:
+    """Return the mark that ends the argument s."""
+    row = rows()[name]
+    return f"{row.header}</s>" if row.shape == "elements" else bare_mark(row.argument[2])
 
 
 def raw(name: str, arguments: dict[str, Any]) -> str:
@@ -37,7 +43,7 @@ def calls(form: Format, text: str, pieces: list[str], **settings: Any) -> list[t
 def values(name: str) -> list[str]:
     """Return values that hold ends of an argument, of a call, and of everything, with words behind them."""
     row = rows()[name]
-    argument, call = bare_mark(row.argument[2]), bare_mark(row.call[2])
+    argument, call = argument_end(name), bare_mark(row.call[2])
     return [
         f"use {argument} and {call} here",
         f"{argument} at the beginning",
@@ -67,7 +73,7 @@ def test_an_end_mark_in_a_value_is_text_if_a_later_one_fits(name: str, tally: Co
 def test_a_call_in_a_value_never_runs(name: str, tally: Counter[str]) -> None:
     form = format(name)
     blocks = [raw_block(form, ToolCall(None, "g", {})), raw(name, {"s": "x"}), raw(name, {"s": "x", "i": 1})]
-    ends = ("", bare_mark(rows()[name].argument[2]), tail_of(name))
+    ends = ("", argument_end(name), tail_of(name))
     for block in blocks:
         for end in ends:
             for gap in ("", "\n", " and "):

@@ -24,7 +24,7 @@ from toolwire.codetools import CodeTools
 from toolwire.errors import StoreFailed
 from toolwire.resolvers.execution import execute
 from toolwire.testing import simulate
-from toolwire.traces import databases, watching
+from toolwire.traces import databases, file_watch
 from toolwire.traces.store import Store
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows keeps files that are open")
@@ -277,7 +277,7 @@ def test_a_journal_that_would_be_played_back_over_the_rows_is_refused(
     tmp_path: Path, moment: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of a hot journal, SQLite makes the database what it was before: here, a single page."""
-    monkeypatch.setattr(watching, "_TRANSACTION_SECONDS", 0.1)
+    monkeypatch.setattr(file_watch, "_TRANSACTION_SECONDS", 0.1)
     path = tmp_path / "store" / "traces.db"
     journal = Path(f"{path}-journal")
     store = opened(path.parent)

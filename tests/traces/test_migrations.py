@@ -16,8 +16,8 @@ from tests.traces.making import asked, change, engine_of, made, record
 from tests.traces.test_writers import run_all
 from toolwire import traces
 from toolwire.errors import InvalidField, StoreFailed
-from toolwire.traces import Trace, migrating
-from toolwire.traces.migrating import NEWEST, VERSIONS
+from toolwire.traces import Trace, migration
+from toolwire.traces.migration import NEWEST, VERSIONS
 from toolwire.traces.tables import table
 
 pytestmark = pytest.mark.slow  # databases are made and migrated
@@ -57,7 +57,7 @@ def test_the_migrations_make_the_table_of_the_metadata(store_url: str) -> None:
 def test_the_newest_version_is_the_last_that_is_known(store_url: str) -> None:
     traces.open(store_url).close()
     assert asked(store_url, "SELECT version_num FROM tool_traces_version") == [(NEWEST,)]
-    files = sorted(path.stem for path in (migrating.SCRIPTS / "versions").glob("v*.py"))
+    files = sorted(path.stem for path in (migration.SCRIPTS / "versions").glob("v*.py"))
     assert files == [f"v{version}" for version in VERSIONS]
 
 
@@ -125,7 +125,7 @@ def test_an_interrupted_migration_leaves_nothing(store_url: str, monkeypatch: py
         raise RuntimeError("interrupted")
 
     with monkeypatch.context() as patch:
-        patch.setattr(migrating, "create_guards", fails)
+        patch.setattr(migration, "create_guards", fails)
         with pytest.raises(RuntimeError, match="interrupted"):
             traces.open(store_url)
     assert inspect(engine_of(store_url)).get_table_names() == []

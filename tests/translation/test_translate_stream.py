@@ -103,7 +103,7 @@ def test_strict_writes_nothing_of_a_stream_that_loses_meaning() -> None:
     )
     ran = command("--from", "openai", "--to", "anthropic", "--strict", given=two)
     assert (ran.returncode, ran.stdout) == (1, b"")
-    assert b"choices[1]: anthropic gives one answer (dropped)" in ran.stderr
+    assert b"choices[1]: a response of anthropic has only one choice (dropped)" in ran.stderr
     kept = command("--from", "openai", "--to", "anthropic", "--strict", given=CHAT)
     assert kept.returncode == 0, kept.stderr
     assert b"message_stop" in kept.stdout

@@ -18,7 +18,7 @@ STAND_FOR = {
     ("client/options.py", "kind"),  # what its callers give
     ("client/saving.py", "form"),  # Saved, and what is made of it
     ("config/settings.py", "expected"),  # its _KINDS
-    ("providers/catalogue.py", "kind"),  # its TypeVar names both
+    ("providers/catalogue.py", "struct"),  # its TypeVar names both
     ("resolvers/functions/annotations.py", "constructor"),  # no class with fields
     ("runs/records.py", "_TYPES[record['kind']]"),
     ("schema/conformance.py", "shape"),  # its _USUAL

@@ -1,6 +1,6 @@
 """Argument text: read to an object, or kept with the reason; written as it came while it means the same.
 
-Beside it the stand-ins: text that says what a wire has no place for, and is read back.
+It also tests stand-ins: text that replaces what a wire cannot express, and that is read back.
 """
 
 import json

@@ -62,7 +62,7 @@ class SavedConversation(Saved, frozen=True, kw_only=True):
 
 @readable
 class _Beginning(msgspec.Struct):
-    """The only field that a search by folder reads of a file."""
+    """The folder of a saved conversation: a search by folder reads no other field of a file."""
 
     folder: str = ""
 

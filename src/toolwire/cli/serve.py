@@ -49,14 +49,15 @@ def run(options: argparse.Namespace) -> int:
         serving.serve(
             gateway,
             opened,
-            lambda: _introduce(opened.getsockname(), routes),
+            lambda: _print_startup(opened.getsockname(), routes),
             reload=reload_settings,
             connections=max_connections,
         )
     return 0
 
 
-def _introduce(socket_address: tuple[Any, ...], routes: Any) -> None:
+def _print_startup(socket_address: tuple[Any, ...], routes: Any) -> None:
+    """Print the address that the gateway listens at, and on standard error its providers."""
     host = f"[{socket_address[0]}]" if ":" in socket_address[0] else socket_address[0]
     print(f"toolwire serves http://{host}:{socket_address[1]}", flush=True)
     providers = ", ".join(routes.providers) or "none: set a provider's key, or pass a file by --config"

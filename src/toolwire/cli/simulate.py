@@ -34,7 +34,7 @@ def run(options: argparse.Namespace) -> int:
 
     try:
         with simulate(options.scenario, port=options.port, strict=not options.lenient, clock=time.time) as model:
-            _introduce(model.url, options.dialect)
+            _print_addresses(model.url, options.dialect)
             with contextlib.suppress(KeyboardInterrupt):
                 _report(model, options.requests)
     except ScenarioFailed as problem:
@@ -43,7 +43,8 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _introduce(url: str, dialect: str | None) -> None:
+def _print_addresses(url: str, dialect: str | None) -> None:
+    """Print the address of the simulated model for each dialect, or for `dialect` alone."""
     chosen = ALIASES.get(dialect, dialect) if dialect is not None else None
     for name in NAMES:
         if chosen in (None, name):

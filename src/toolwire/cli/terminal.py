@@ -106,7 +106,7 @@ def _read_typed_line(cancel: Cancel, fd: int | None = None, wait: Callable[..., 
 
 
 class Interrupts:
-    """A context in which Ctrl-C can cancel what runs."""
+    """A context in which Ctrl-C can cancel the running request or tool."""
 
     def __init__(self) -> None:
         self._cancel: Cancel | None = None

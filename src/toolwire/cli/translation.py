@@ -183,7 +183,7 @@ def _models(options: argparse.Namespace) -> int:
     if options.provider is not None and preset is None:
         raise UnknownProvider(options.provider)
     models = sorted(catalogue.models(options.provider), key=_age, reverse=True)
-    rows = [(_name(model, options.provider), *_limits_and_price(model), model.as_of) for model in models]
+    rows = [(_name(model, options.provider), *_window_and_prices(model), model.as_of) for model in models]
     header = ("MODEL", "CONTEXT", "IN", "OUT", "AS OF")
     widths = [max(len(row[index]) for row in (header, *rows)) for index in range(len(header))]
     for name, *values, date in (header, *rows):
@@ -203,7 +203,8 @@ def _name(model: catalogue.Model, provider: str | None) -> str:
     return f"{provider or served[0]}/{model.name}" if provider or served else model.name
 
 
-def _limits_and_price(model: catalogue.Model) -> tuple[str, str, str]:
+def _window_and_prices(model: catalogue.Model) -> tuple[str, str, str]:
+    """Return the context window and the prices of input and output tokens, as cells of the table of models."""
     window = "-" if model.context_window is None else f"{model.context_window:,}"
     price = model.price
     return (window, "-", "-") if price is None else (window, f"{price.input:g}", f"{price.output:g}")

@@ -301,7 +301,7 @@ def _without_bound_thinking(message: Message, index: int, losses: list[Loss]) ->
     kept = [part for part in message.content if not _is_bound(part)]
     if len(kept) == len(message.content):
         return message
-    detail = "it is bound to results that were cleared"
+    detail = "its signature covers results that were cleared"
     losses.append(Loss(f"messages[{index}]", "thinking", "dropped", detail))
     return replace(message, content=kept)
 
@@ -324,7 +324,7 @@ def _total_size(parts: Iterable[Any]) -> int:
 
 
 def _size(part: Any) -> int:
-    """Return the characters of a part, or an equivalent for media."""
+    """Return the number of characters of a part, or an equivalent number for media."""
     match part:
         case Image() | Audio():
             return _MEDIUM

@@ -273,7 +273,7 @@ class AsyncioStream(asyncio.BufferedProtocol, httpcore2.AsyncNetworkStream):
                 timer.cancel()
 
     async def write(self, buffer: bytes, timeout: float | None = None) -> None:  # noqa: ARG002, ASYNC109 - httpcore2's interface
-        """Write. An answer that arrives before everything is written is read meanwhile."""
+        """Send `buffer`. An answer that arrives before all of it is sent is received meanwhile."""
         self.exchanges.write()
         if self._ended:
             raise httpcore2.WriteError("the connection is closed")
@@ -351,7 +351,7 @@ class AsyncioBackend(httpcore2.AsyncNetworkBackend):
         return stream
 
     async def sleep(self, seconds: float) -> None:
-        """Wait."""
+        """Wait for `seconds`."""
         await asyncio.sleep(seconds)
 
 

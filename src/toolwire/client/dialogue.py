@@ -457,7 +457,10 @@ def _pass_result(steps: Work[T], store: Callable[[T], None]) -> Work[T]:
 
 
 def _close_after(steps: Work[Done], close: Callable[[], object]) -> Work[Done]:
-    """Do the steps, and call `close` when they end, for any reason."""
+    """Run `steps`, and call `close` when they return or raise.
+
+    If the steps are abandoned (`GeneratorExit`), no further step is possible, and `close` is not called.
+    """
     try:
         done = yield from steps
     except GeneratorExit:

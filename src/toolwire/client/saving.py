@@ -39,7 +39,7 @@ class Saved(Struct, frozen=True, kw_only=True):
         if context.provider_state is not None and target.name != self.provider:
             context = replace(context, provider_state=None)
             losses = tuple(
-                Loss(f"provider_state.{key}", "provider_state", "dropped", f"{self.provider} keeps it")
+                Loss(f"provider_state.{key}", "provider_state", "dropped", f"only {self.provider} has this state")
                 for key in self.context.provider_state or ()
             )
         return context, losses + target.speaks().encode_request(Request(context=context, model="")).losses

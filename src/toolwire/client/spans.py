@@ -104,7 +104,7 @@ class Spans:
         self._calls: list[tuple[ToolCall, Any]] = []
 
     def __call__(self, event: Any) -> None:
-        """Record an event."""
+        """Update the spans for a step, an answer, a result or an event of a stream."""
         match event:
             case AskModel():
                 self._ask(event)

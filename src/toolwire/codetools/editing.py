@@ -69,7 +69,11 @@ class _EditedFile(Struct):
 def _open_for_change(
     desk: Desk, location: ProjectPath, *, make: bool = False
 ) -> Iterator[tuple[FileSpot, OpenFile | None]]:
-    """Lock the folder of a file that is to be changed, and open both."""
+    """Lock the folder of a file that is to be changed, and yield the file's place and the open file.
+
+    The file is None if it does not exist. With `make`, missing folders are created. Leftovers of interrupted writes are
+    deleted.
+    """
     with (
         translate_errors(location.requested),
         desk.workspace.open_parent(location, make=make) as spot,

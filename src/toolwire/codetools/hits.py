@@ -114,7 +114,7 @@ class HitCollector:
         self._total -= self._hits.pop(path, 0)
 
     def _prune(self) -> None:
-        """Discard the files that cannot be among the first."""
+        """Discard the files whose paths sort after those that have all hits that are needed."""
         total = 0
         for path in sorted(self.records):
             if total >= self._needed:

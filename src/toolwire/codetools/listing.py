@@ -144,6 +144,7 @@ def _format_entry(workspace: Workspace, name: str, file_type: str, fd: int) -> s
 
 
 def _link_target(workspace: Workspace, name: str, fd: int) -> str:
+    """Return the target of the link `name` in the open folder `fd`, for display. A secret target is hidden."""
     try:
         target = os.readlink(name, dir_fd=fd)
     except OSError:

@@ -59,6 +59,10 @@ def _lock_folder(key: tuple[int, int], folder: int, requested: str, deadline: fl
 
 @contextlib.contextmanager
 def _within_process(key: tuple[int, int], requested: str, deadline: float) -> Iterator[None]:
+    """Hold the lock of the folder `key` against other threads of this process.
+
+    Raise an error that names `requested`, the path in the call, if the lock is not free before the `deadline`.
+    """
     with _guard:
         lock = _locks.setdefault(key, threading.Lock())
     if not lock.acquire(timeout=max(0.0, deadline - time.monotonic())):

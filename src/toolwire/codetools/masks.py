@@ -205,14 +205,14 @@ class _MaskSearch:
                         self._cover(path, secret=True)
 
     def _cover_inside(self, path: str, *, secret: bool) -> None:
-        """Cover a path if it is inside of a root and contains none."""
+        """Cover `path` if it exists, is inside of a root, and contains no root."""
         is_inside = any(path.startswith(f"{top}/") for top in self._tops)
         contains_root = any(f"{top}/".startswith(f"{path}/") for top in self._tops)
         if is_inside and not contains_root and os.path.exists(path):
             self._cover(path, secret=secret)
 
     def _pin_folders_above(self, path: str) -> None:
-        """Pin the folders above a file: a mask would move together with them."""
+        """Keep the folders between a root and `path` from being renamed: a mask would move together with them."""
         top = next((top for top in self._tops if path.startswith(f"{top}/")), path)
         folder = top
         for name in path[len(top) + 1 :].split("/")[:-1]:

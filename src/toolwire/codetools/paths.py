@@ -444,6 +444,10 @@ def has_openat2() -> bool:
 
 
 def _openat2(folder: int, path: str, flags: int, mode: int) -> int:
+    """Open `path` and return the descriptor. Raise `OSError` if it leads out of the open `folder`, or cannot be opened.
+
+    See https://man7.org/linux/man-pages/man2/openat2.2.html (RESOLVE_BENEATH, RESOLVE_NO_MAGICLINKS).
+    """
     libc = _kernel.get("libc") or _kernel.setdefault("libc", ctypes.CDLL(None, use_errno=True))
     how = _OpenHow(flags, mode, _BENEATH_WITHOUT_MAGIC)
     for _ in range(100):

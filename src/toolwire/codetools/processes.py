@@ -356,7 +356,7 @@ def _count_processes() -> int:
 
 
 def exceeded_limit(leader: int) -> str:
-    """Return "processes" or "memory" if a command uses too much of it, else ""."""
+    """Return "processes" or "memory" if the processes below `leader` exceed this limit of a command, else ""."""
     processes = list(itertools.islice(_below(leader), MOST_PROCESSES + 1))
     if len(processes) > MOST_PROCESSES:
         return "processes"

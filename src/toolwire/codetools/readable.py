@@ -96,7 +96,10 @@ def is_valid(body: bytes | bytearray, codec: str, *, cut: bool = False) -> bool:
 
 
 def iterate_text(body: bytes | bytearray, codec: str, errors: str = "replace", *, final: bool = True) -> Iterator[str]:
-    """Yield the text of a body in pieces, without its byte order mark."""
+    """Yield the text of `body` in pieces, without its byte order mark.
+
+    With `final=False` a character that the end of `body` cuts is left out, and is no error.
+    """
     decoder = codecs.getincrementaldecoder(codec)(errors)
     mark_length = next(
         (len(mark) for mark, mark_codec in _MARKS.items() if mark_codec == codec and body.startswith(mark)), 0

@@ -173,7 +173,7 @@ def _unconfined_launch(workspace: Workspace, options: dict[str, Any], command: s
     if not sys.executable:
         raise ToolError('sandbox="none" needs the Python interpreter, and sys.executable does not name it')
     real_path(workspace.cwd)
-    variables = _variables(options.get("environment"), *_present_user())
+    variables = _variables(options.get("environment"), *_current_user())
     shell = [_shell(), "--noprofile", "--norc", "-c", command, "bash"]
     return Launch(
         [sys.executable, "-I", "-S", overseer.__file__, *shell], variables, f"/proc/self/fd/{workspace.cwd.fd}"
@@ -341,8 +341,8 @@ def _checked_variables(extra: Any) -> dict[str, str]:
     return dict(extra)
 
 
-def _present_user() -> tuple[str, str]:
-    """Return the home folder and the name of the present user."""
+def _current_user() -> tuple[str, str]:
+    """Return the home folder and the name of the current user, or "/" and "user" if the system has no entry."""
     import pwd  # noqa: PLC0415 - only where commands run
 
     try:
@@ -409,7 +409,7 @@ def _is_placeholder(root: Root, name: str, fd: int) -> bool:
 
 
 def _is_occupied(root: Root, name: str) -> bool:
-    """Return True if a name exists and is not a placeholder."""
+    """Return True if `name` exists in `root` and is not a placeholder: a folder with the sticky bit."""
     try:
         mode = os.stat(name, dir_fd=root.fd, follow_symlinks=False).st_mode
     except OSError:

@@ -115,7 +115,7 @@ class _Import:
             self.targets.setdefault(name, []).append({"model": target, "weight": weight, "order": ranks["order"] or 0})
 
     def _price(self, path: str, target: str, parameters: Mapping[str, Any]) -> None:
-        """Convert a price with input and output; list an incomplete one."""
+        """Store the price of `target` per million tokens if it is complete. Else list its fields as not converted."""
         costs = {key: _number(parameters[key]) for key in _PRICES if parameters.get(key) is not None}
         price = {_PRICES[key]: cost * 1e6 for key, cost in costs.items() if cost is not None and 0 <= cost < 1}
         if {"input", "output"} <= price.keys():

@@ -276,11 +276,11 @@ def _problems_of_server(server: ServerSettings) -> Iterator[str]:
 
 def _problems_of_provider(path: str, provider: ProviderSettings) -> Iterator[str]:
     if not _PROVIDER_NAME.fullmatch(path.removeprefix("providers.")):
-        yield f"{path}: a provider's name must be letters, digits and ._:@+-, for models are asked as NAME/MODEL"
+        yield f"{path}: a provider's name must be letters, digits and ._:@+-, because clients write NAME/MODEL"
     if provider.key and not _VARIABLE.fullmatch(provider.key):
-        yield f'{path}.key must name a variable ("$NAME"); the key itself does not belong into a file of settings'
+        yield f'{path}.key must name a variable ("$NAME"): put the key itself into this variable, not into the file'
     if provider.key and provider.key_file:
-        yield f"{path} has both key and key_file; one is enough"
+        yield f"{path} has both key and key_file: remove one of them"
     if provider.dialect and provider.dialect not in (*NAMES, *ALIASES):
         yield f"{path}.dialect is not a dialect: {provider.dialect!r}{_hint(provider.dialect, [*NAMES])}"
     if provider.dialect and not provider.base_url:

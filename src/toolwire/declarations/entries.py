@@ -24,7 +24,7 @@ _BOOLEANS = {**dict.fromkeys(("yes", "on", "y"), "true"), **dict.fromkeys(("no",
 
 
 class _Expected(Struct, frozen=True):
-    """What a value must be: `message` for errors, the check, and the expectation for its members."""
+    """A rule for a value: `message` for errors, the check, and the expectation for its members."""
 
     message: str
     is_valid: Callable[[Any], bool]

@@ -40,13 +40,21 @@ class Dialect(Protocol):
         """Decode the `body` of a response. Raise `InvalidBody` if it is no object."""
 
     def encode_response(self, response: Response, quirks: Quirks = PLAIN, **settings: Any) -> Encoded:
-        """Encode a response as a server with `quirks` sends it, and report what the wire cannot express."""
+        """Encode a response as a server with `quirks` sends it, and report what the wire cannot express.
+
+        Beside single fields of `quirks`, `settings` may have `names` (tool names that are written unchanged), `request`
+        (the request that is answered: a response of Responses repeats its settings) and `clock` (a function that
+        returns the present time).
+        """
 
     def decode_stream(self) -> StreamDecoder:
         """Return a decoder of one stream. It turns bytes into events as they arrive."""
 
     def encode_stream(self, quirks: Quirks = PLAIN, **settings: Any) -> StreamEncoder:
-        """Return an encoder of one stream. It turns events into bytes as early as the wire allows."""
+        """Return an encoder of one stream. It turns events into bytes as early as the wire allows.
+
+        `settings` are those of `encode_response`.
+        """
 
     def decode_error(self, status: int | None, body: Any, headers: Mapping[str, str] | None = None) -> Error:
         """Decode an error from its HTTP status, its body and its headers.

@@ -128,11 +128,11 @@ def arguments_as_object(call: ToolCall, ledger: Ledger) -> dict[str, Any]:
         lose_free_text(ledger)
         return {"input": call.raw or ""}
     if call.error is not None and not call.plain_arguments:
-        ledger.lose("raw", "bad_arguments", f"{call.error}; {ledger.dialect} takes only an object")
+        ledger.lose("raw", "bad_arguments", f"{call.error}; {ledger.dialect} accepts only an object")
     return call.plain_arguments
 
 
 def lose_free_text(ledger: Ledger) -> None:
     """Report that free text is sent as an argument, on a wire where each tool takes an object."""
-    detail = f"{ledger.dialect} takes only an object: the free text is its argument `input`"
+    detail = f"{ledger.dialect} accepts only an object: the free text is sent as the argument `input`"
     ledger.lose("custom", "custom_tool", detail, "approximated")

@@ -90,9 +90,9 @@ def looks_complete(text: str, reason: Any = None, *, last: bool = False) -> bool
 
 
 def as_incomplete(choice: Choice, wire: Wire) -> Choice:
-    """Return a choice whose calls were all cut off with the finish reason `incomplete`.
+    """Return `choice`, whose calls were all cut off, with the finish reason `incomplete`.
 
-    The reason stays for the choice's own wire, and if `wire` has a word for it that admits the cut.
+    A choice of the same wire is returned unchanged, and so is one whose reason means a cut on `wire`.
     """
     if made_by(choice.opaque, wire.dialect) or choice.finish_reason in wire.cut_reasons:
         return choice
@@ -187,7 +187,7 @@ def lose_other_choices(response: Response, ledger: Ledger) -> None:
     """Report the loss of every choice of a response but the first, on a wire that has one answer."""
     ledger.path = ()
     for index in range(1, len(response.choices)):
-        ledger.lose(f"choices[{index}]", "choices", f"{ledger.dialect} gives one answer")
+        ledger.lose(f"choices[{index}]", "choices", f"a response of {ledger.dialect} has only one choice")
 
 
 def write_tier(response: Response, body: dict[str, Any], tiers: Collection[str], ledger: Ledger) -> None:

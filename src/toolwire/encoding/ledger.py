@@ -24,10 +24,13 @@ from toolwire.schema import fit
 from toolwire.schema.document import Allowance
 from toolwire.schema.fitting import fit_root
 from toolwire.schema.wrapping import VALUE, is_of_object, unwrap, wrap
-from toolwire.types import Action, Cache, Loss, Message, Opaque, Severity, Text, ToolCall
+from toolwire.types import Action, Cache, Loss, Message, Opaque, Request, Severity, Text, ToolCall
 from toolwire.types.frozen import copy_json
 from toolwire.types.spelling import MessageSpelling, Spelling, WireSpelling
 from toolwire.wire.names import Grammar, Ids, Names, read_grammar, restore
+
+Clock = Callable[[], float]
+"""A function that returns the present time in seconds of the epoch."""
 
 
 class CacheMarks(Struct, frozen=True):
@@ -167,11 +170,14 @@ def _ids_of(grammar: Grammar | str) -> Ids:
 class Ledger:
     """The state of one encode: its position in the value, its losses, and the names and ids that it wrote.
 
-    `is_native` is true while the encode writes a value that was read from the same wire.
+    - `is_native` is true while the encode writes a value that was read from the same wire.
+    - `request` is the request that a response answers, if it is known. Some wires repeat its settings.
+    - `clock` returns the present time in seconds of the epoch, if the caller has one.
     """
 
     __slots__ = (
         "allowance",
+        "clock",
         "dialect",
         "ids",
         "is_native",
@@ -181,6 +187,7 @@ class Ledger:
         "part_index",
         "path",
         "quirks",
+        "request",
         "wire",
     )
 
@@ -193,6 +200,8 @@ class Ledger:
         self.names: Names = Names(wire.names)
         for name in settings.pop("names", ()) if settings else ():
             self.names.keep(name)
+        self.request: Request | None = settings.pop("request", None) if settings else None
+        self.clock: Clock | None = settings.pop("clock", None) if settings else None
         quirks = tuned(quirks, settings) if settings else quirks
         self.quirks: Quirks = quirks
         self.losses: list[Loss] = []
@@ -254,7 +263,10 @@ class Ledger:
         body[marks.key] = mark
 
     def replay(self, body: dict[str, Any], opaque: Opaque | None) -> dict[str, Any]:
-        """Add the unparsed keys in `opaque` to `body`, and return it. Keys of another wire are losses."""
+        """Add the unparsed keys of `opaque`, and the constant keys of its spelling, to `body`, and return it.
+
+        Unparsed keys of another wire are losses.
+        """
         if opaque is None or not (opaque.value or opaque.spelling):
             return body
         if opaque.dialect != self.dialect:
@@ -418,7 +430,7 @@ class Ledger:
         """Report the loss of each source of a medium except the `used` one, and of a media type without data."""
         for field in _SOURCES:
             if field != used and getattr(part, field, None) is not None:
-                self.lose(field, "media_source", f"{self.dialect} takes one source, and its {used} is sent")
+                self.lose(field, "media_source", f"{self.dialect} accepts one source, and its {used} is sent")
         if used != "data" and part.media_type is not None:
             self.lose("media_type", "media_type", f"{self.dialect} has no media type beside a {used}")
 

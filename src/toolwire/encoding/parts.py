@@ -105,7 +105,7 @@ def data_url(data: str, media_type: str | None, default: str) -> str:
 
 
 def read_data(raw: str) -> tuple[str | None, str | None, str | None]:
-    """Return the URL or the data that `raw` is, and `raw` itself if it is not standard Base64."""
+    """Return the URL or None, the standard Base64 data or None, and `raw` unless it is that data."""
     if _URL.match(raw):
         return raw, None, raw
     data = _standard(_split_any_data_url(raw)[1] or raw)

@@ -100,7 +100,9 @@ def _as_effort(request: Request, ledger: Ledger) -> dict[str, Any]:
         effort, field = "medium", "thinking_budget" if request.thinking is None else "thinking"
     else:
         return {}
-    ledger.lose(field, field, f"sent as effort {effort}", "approximated")
+    ledger.lose(
+        field, field, f"{request.model or ledger.dialect} accepts only an effort: {effort} is sent", "approximated"
+    )
     thinking = None if alone else request.thinking or "adaptive"
     return {"thinking": thinking, "thinking_budget": None, "effort": effort}
 

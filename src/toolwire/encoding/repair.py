@@ -28,7 +28,7 @@ __all__ = ["repair"]
 NO_RESULT = "no result was provided for this call"
 OPENING_TEXT = "(the conversation begins)"
 _REMINDER = "<system-reminder>", "</system-reminder>"
-_JSON = "Answer in JSON."
+JSON_REQUEST = "Answer in JSON."
 _RESULT_ROLES = ("tool", "user")
 _MODEL_ROLES = ("assistant", "model")
 
@@ -106,7 +106,7 @@ def ask_for_json(output: Output | None, bodies: list[Any], ledger: Ledger) -> No
             return
         if type(body) is not dict or body.get("role") not in ("system", "developer"):
             break
-    bodies.insert(0, {"role": "system", "content": _JSON})
+    bodies.insert(0, {"role": "system", "content": JSON_REQUEST})
     detail = f"{ledger.dialect} requires the word JSON in a message: a system message with it is added"
     ledger.lose("output", "output_json", detail, "approximated")
 

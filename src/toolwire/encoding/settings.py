@@ -91,13 +91,16 @@ def plain(key: str, field: str, *kinds: type) -> Setting:
     return Setting(key, (field,), decode, encode, kinds, plain=float not in kinds)
 
 
-def checked(setting: Setting, takes: Callable[[Any], bool], why: str) -> Setting:
-    """Return a setting that drops values from elsewhere that this wire rejects. `why` is the reason in the loss."""
+def checked(setting: Setting, accepts: Callable[[Any], bool], why: str) -> Setting:
+    """Return a setting that drops a value of another wire unless `accepts` returns True for it.
+
+    `why` follows the dialect's name in the loss, and `{}` in it is replaced by the value.
+    """
     field = setting.fields[0]
 
     def encode(request: Request, ledger: Ledger) -> Any:
         value = getattr(request, field)
-        if takes(value) or made_by(request.opaque, ledger.dialect):
+        if accepts(value) or made_by(request.opaque, ledger.dialect):
             return value
         ledger.lose(field, field, f"{ledger.dialect} {why.format(value)}")
         return ABSENT
@@ -107,7 +110,7 @@ def checked(setting: Setting, takes: Callable[[Any], bool], why: str) -> Setting
 
 def within(key: str, field: str, least: float, most: float) -> Setting:
     """Return a setting that drops numbers from elsewhere that are not from `least` to `most`."""
-    return checked(plain(key, field, *NUMBER), lambda value: least <= value <= most, f"takes {least} to {most}")
+    return checked(plain(key, field, *NUMBER), lambda value: least <= value <= most, f"accepts {least} to {most}")
 
 
 def sampling(field: str, most: float) -> Setting:
@@ -136,7 +139,7 @@ def unless_reasoning(setting: Setting, neutral: Any = ABSENT) -> Setting:
 
 
 def effort(setting: Setting) -> Setting:
-    """Return a setting for effort that writes the nearest of the levels that the model is known to accept."""
+    """Return a setting for the effort that encodes the nearest level that the model accepts, with a loss."""
 
     def encode(request: Request, ledger: Ledger) -> Any:
         wanted, levels = request.effort or "", family_of(request.model).efforts
@@ -172,12 +175,12 @@ def labels(*, stored: bool = False) -> Setting:
         if made_by(request.opaque, ledger.dialect):
             return metadata
         if stored and not request.store and family_of(request.model).unstored_metadata is False:
-            detail = f"{ledger.dialect} takes it for {request.model} only if `store` is true"
+            detail = f"{ledger.dialect} accepts it for {request.model} only if `store` is true"
             ledger.lose("metadata", "metadata", detail)
             return ABSENT
         for key, value in metadata.items():
             if type(value) is not str:
-                ledger.lose(f"metadata.{key}", "metadata", f"{ledger.dialect} takes only strings, not {value!r}")
+                ledger.lose(f"metadata.{key}", "metadata", f"{ledger.dialect} accepts only strings, not {value!r}")
         return {key: value for key, value in metadata.items() if type(value) is str}
 
     return plain("metadata", "metadata", dict).written(encode)
@@ -195,7 +198,7 @@ def identifier(field: str) -> Setting:
         value: str = getattr(request, field)
         if len(value) <= grammar.limit or made_by(request.opaque, ledger.dialect):
             return value
-        detail = f"{ledger.dialect} takes at most {grammar.limit} characters: a digest replaces the end"
+        detail = f"{ledger.dialect} accepts at most {grammar.limit} characters: a digest replaces the end"
         ledger.lose(field, field, detail, "approximated")
         return shorten(value, grammar)
 
@@ -209,7 +212,7 @@ def at_least(key: str, field: str, least: int) -> Setting:
         value = getattr(request, field)
         if value >= least or made_by(request.opaque, ledger.dialect):
             return value
-        ledger.lose(field, field, f"{ledger.dialect} takes at least {least}", "approximated")
+        ledger.lose(field, field, f"{ledger.dialect} accepts at least {least}", "approximated")
         return least
 
     return plain(key, field, int).written(encode)
@@ -244,7 +247,7 @@ def lose_beside_schema(output: Output, ledger: Ledger) -> None:
     """Report the loss of the name, the description and `strict` of an output, on a wire that has only its schema."""
     for field in ("name", "description", "strict"):
         if getattr(output, field) is not None:
-            ledger.lose(f"output.{field}", "output", f"{ledger.dialect} takes only the schema", severity="minor")
+            ledger.lose(f"output.{field}", "output", f"{ledger.dialect} accepts only the schema", severity="minor")
 
 
 def legal_form(output: Output, ledger: Ledger) -> tuple[str, dict[str, Any] | None]:
@@ -254,7 +257,7 @@ def legal_form(output: Output, ledger: Ledger) -> tuple[str, dict[str, Any] | No
     """
     schema = output.schema
     if schema is not None and not is_of_object(schema) and (wrapped := ledger.wrap(schema, "output.schema")):
-        detail = f"{ledger.dialect} takes only the schema of an object: its field `{VALUE}` has the value"
+        detail = f"{ledger.dialect} accepts only the schema of an object: its field `{VALUE}` has the value"
         ledger.lose("output.schema", "schema_form", detail, "approximated")
         schema = wrapped
     if schema is not None:
@@ -288,7 +291,7 @@ def texts(key: str, field: str, most: int | None = None) -> Setting:
         values = getattr(request, field)
         if most is None or len(values) <= most or made_by(request.opaque, ledger.dialect):
             return values
-        ledger.lose(field, field, f"{ledger.dialect} takes at most {most}: the others are dropped", "approximated")
+        ledger.lose(field, field, f"{ledger.dialect} accepts at most {most}: the others are dropped", "approximated")
         return values[:most]
 
     setting = replace(plain(key, field), decode=decode)
@@ -314,7 +317,7 @@ def apply_model_limits(request: Request, ledger: Ledger, declared: Sized) -> Req
     alone = ledger.wire.takes_top_logprobs_alone
     if request.top_logprobs is not None and request.logprobs is not True and not alone:
         ledger.lose(
-            "top_logprobs", "top_logprobs", f"{ledger.dialect} takes it only if `logprobs` is true", severity="minor"
+            "top_logprobs", "top_logprobs", f"{ledger.dialect} accepts it only if `logprobs` is true", severity="minor"
         )
         changed["top_logprobs"] = None
     return replace(request, **changed) if changed else request

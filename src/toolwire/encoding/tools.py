@@ -55,7 +55,7 @@ def limit_tools(request: Request, ledger: Ledger, most: int) -> Request:
     if len(tools) <= most or made_by(request.opaque, ledger.dialect):
         return request
     for index in range(most, len(tools)):
-        ledger.lose(f"tools[{index}]", "tool_limit", f"{ledger.dialect} takes at most {most} tools")
+        ledger.lose(f"tools[{index}]", "tool_limit", f"{ledger.dialect} accepts at most {most} tools")
     return replace(request, context=replace(request.context, tools=tools[:most]))
 
 

@@ -27,6 +27,8 @@ class WireTraits(Struct, frozen=True, kw_only=True):
     """The beginning of the ids of responses that servers generate."""
     has_response_times: bool = False
     """Whether a response names the time at which it was created."""
+    repeats_settings: bool = False
+    """Whether a response repeats the settings of its request. Strict clients reject a response without them."""
     has_durations: bool = False
     """Whether a response has durations. Clients divide by these numbers, so they must be there."""
     stores_responses: bool = False

@@ -18,6 +18,7 @@ from toolwire.dialects import Dialect, dialect
 from toolwire.encoding.families import family_of
 from toolwire.errors import LossyTranslation, ToolwireError
 from toolwire.gateway.context import JSON, ClientRequest, GatewayContext, RequestOutcome, ResponseWriter
+from toolwire.gateway.conversations import named_in
 from toolwire.gateway.errors import UNKNOWN_HISTORY, GatewayError, error_in, error_of
 from toolwire.gateway.headers import headers_to_client, headers_to_provider
 from toolwire.gateway.offloading import LARGE
@@ -47,7 +48,7 @@ RETRY_DELAY = 0.2
 """Seconds after which the gateway may retry a provider whose connection failed."""
 
 _NEXT_PROVIDER_STATUSES = frozenset({401, 402, 403, 408, 409, 429})  # another provider may succeed after these statuses
-_SIGNATURE_LOSS = Loss("messages", "signature", "dropped", "made by another provider", "minor")
+_SIGNATURE_LOSS = Loss("messages", "signature", "dropped", "the provider rejects what another provider signed", "minor")
 _THINKING_LOSS = Loss(
     "thinking", "thinking", "dropped", "the calls that the request answers have no thinking before them"
 )
@@ -82,8 +83,8 @@ class Failure(Struct):
 class Attempt:
     """One request to one provider.
 
-    `members` are those of the request. With `strict`, a semantic loss is an error. `has_alternatives` says that the
-    route has other providers.
+    `members` are the outermost members of the request's JSON, by name. With `strict`, a semantic loss is an error.
+    `has_alternatives` is true if the route has other providers.
     """
 
     def __init__(
@@ -113,7 +114,7 @@ class Attempt:
         self.request_losses: tuple[Loss, ...] = ()
         self.full_path: str = client_request.full_path
         self.began: int = time.monotonic_ns()
-        self._now = int(time.time())
+        self._continues = _stored_state(members) if self.wire.TRAITS.stores_responses else None
         self._sent_request: tuple[str, bytes] | None = None  # the path and the body of the provider's request
 
     async def ask(self, outcome: RequestOutcome) -> AwaitedResponse | Failure:
@@ -326,8 +327,15 @@ class Attempt:
             over=dialect_wrapper(candidate.provider, candidate.format) or usual_forms_wrapper(candidate.provider),
             translation_cache=cache,
             response_id=self.wire.TRAITS.response_id_prefix + client_request.identity.removeprefix("tw_"),
-            now=self._now,
+            now=time.time,
+            continues=self._continues,
         )
+
+
+def _stored_state(members: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the stored history that a request continues, as the client names it. None if there is none."""
+    state = {"previous_response_id": text_of(members.get("previous_response_id")), "conversation": named_in(members)}
+    return {name: value for name, value in state.items() if value} or None
 
 
 def _encoded(translated: Exchange) -> tuple[Encoded, bytes]:

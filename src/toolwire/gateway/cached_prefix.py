@@ -74,11 +74,14 @@ class _AnswerSettings(Struct, frozen=True):
     stream_settings: dict[str, Any]
     output: Output | None
     opaque: Opaque | None
+    repeated: Request | None = None
+    """The request without its messages, if the answer repeats its settings."""
 
     @property
     def size(self) -> int:
         """The estimated number of bytes."""
-        return _TOOL_SIZE * len(self.tools)
+        repeated = self.repeated
+        return _TOOL_SIZE * len(self.tools if repeated is None else repeated.tools)
 
 
 class _Position(Struct, frozen=True):
@@ -88,11 +91,11 @@ class _Position(Struct, frozen=True):
     generated_count: int = 0
     """How many ids the decoder has numbered."""
     key_material: bytes = b""
-    """The key_material of the last message."""
+    """The key material of the last message."""
 
 
 class _Decoded(Struct, frozen=True):
-    """Messages that were decoded."""
+    """Decoded messages, and what later messages need to know of them."""
 
     messages: Sequence[Message]
     end: _Position
@@ -364,7 +367,7 @@ def _asks(message: Message) -> bool:
 
 
 def _opens(message: Message) -> bool:
-    """Return True if a message is the user's first, and does not stand in for a missing one."""
+    """Return True if `message` can be the user's first, and is not the one that replaces a missing first message."""
     return message.role == "user" and message.content != OPENING_TEXT and _asks(message)
 
 
@@ -425,7 +428,16 @@ class Translation(Struct, frozen=True):
         tools, output = [tool for tool in self.request.tools if affects_answers(tool)], self.request.output
         spelling = GeminiRequestSpelling(has_enum_output=True) if asks_for_enum(self.request) else None
         opaque = None if spelling is None else Opaque(self.wires.source.DIALECT, {}, spelling=spelling)
-        return _AnswerSettings(tools, stream_settings, output if is_value_output(output) else None, opaque)
+        return _AnswerSettings(
+            tools, stream_settings, output if is_value_output(output) else None, opaque, self._repeated_settings()
+        )
+
+    def _repeated_settings(self) -> Request | None:
+        """Return the client's request without its messages, if the answer repeats its settings."""
+        source = self.wires.source
+        if not source.TRAITS.repeats_settings:
+            return None
+        return source.decode_request({**self.body, source.TRAITS.history_key: []})
 
     def translate_from(self, items: list[Any], start: "_PrefixEnd") -> tuple[_Decoded, _EncodedMessages] | None:
         """Translate the items after a prefix separately."""
@@ -438,7 +450,7 @@ class Translation(Struct, frozen=True):
 
 
 class _PrefixEnd(Struct, frozen=True):
-    """The end of a prefix, and what stands before it."""
+    """The end of a prefix: its position, and the ids and memory keys of the messages before it."""
 
     position: _Position
     used_ids: frozenset[str] = frozenset()

@@ -115,7 +115,7 @@ class ClientRequest(Struct):
 
 
 class RequestOutcome(Struct):
-    """What happened to a request: for the log, the metrics and the bill."""
+    """The outcome of a request, for the log, the metrics and the limits of the key."""
 
     model: str = ""
     provider: str = ""

@@ -12,7 +12,7 @@ from typing import Any
 
 from sqlalchemy import Engine, create_engine, event
 
-from toolwire.traces.watching import FileWatch
+from toolwire.traces.file_watch import FileWatch
 
 _PRAGMAS = ("busy_timeout=10000", "journal_mode=WAL", "synchronous=NORMAL")
 

@@ -34,7 +34,7 @@ class Receiving(Struct, eq=False):
 
     @property
     def is_large(self) -> bool:
-        """Return True if it needs room."""
+        """Return True if the connection has more bytes than it always has room for."""
         return self.bytes > _SMALL
 
     def add(self, size: int) -> None:
@@ -50,7 +50,7 @@ class Receiving(Struct, eq=False):
         self.add(size)
 
     def close(self) -> None:
-        """Free all bytes of a connection that is closed."""
+        """Subtract the bytes of this connection, which is closed, from those of its owner and of the process."""
         self.add(-self.bytes)
         self.closed = True
 

@@ -60,7 +60,7 @@ class Limit(Struct, frozen=True):
 
 
 class Key(Struct, frozen=True, kw_only=True):
-    """The stored part of a key."""
+    """A key of a client, as the database stores it: with a hash instead of its text."""
 
     id: str
     name: str

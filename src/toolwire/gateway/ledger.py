@@ -108,7 +108,7 @@ class Admission(Struct, frozen=True):
 
 
 class LimitLedger:
-    """A database of keys."""
+    """The database of keys, their limits, and what each key has used of them."""
 
     def __init__(self, url: str) -> None:
         self._engine, self._files = open_database(url, one_writer=True)

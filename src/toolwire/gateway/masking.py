@@ -140,7 +140,7 @@ class MaskedStream:
     """Masks secrets in an answer that arrives in pieces, also if two pieces cut a secret.
 
     The pieces of a stream mostly begin and end alike. The common part of two clean pieces, up to a quote, is not
-    searched again: no secret contains a quote.
+    searched again: no secret contains a quote. `_lessons` is the number of pieces that it still compares to find it.
     """
 
     __slots__ = ("_before", "_begin", "_end", "_lessons", "_pending", "_search", "_secrets")

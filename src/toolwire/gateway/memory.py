@@ -154,7 +154,7 @@ class ProcessMemory:
         return [(stored.value, of_entry) for stored, of_entry in used if stored is not None]
 
     async def write(self, owner: str, key: str, entry: StoredEntry) -> bool:
-        """Store an entry."""
+        """Store an entry. Return False if it is larger than the share of an owner."""
         size = bytes_of(owner, key, entry)
         if size > self.share:
             return False

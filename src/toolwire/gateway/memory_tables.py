@@ -245,15 +245,15 @@ class MemoryTables:
         return self._now() - self._seconds
 
     def _count(self, connection: sql.Connection, owner: str, size: int = 0) -> int:
-        """Lock what an owner has stored, and count bytes to it. Return their sum."""
+        """Lock the row of `owner`, and add `size` to the bytes that it has stored. Return the new sum."""
         return int(connection.execute(self._lock, {"owner": owner, "size": size}).scalar_one())
 
     def _commit(
         self, connection: sql.Connection, owner: str, used: int, change: int, written: Collection[str] = ()
     ) -> int:
-        """Delete what is above the owner's limit, but for what was `written`; count the change, and commit.
+        """Add `change` to the `used` bytes of `owner`, delete what exceeds its limit, and commit.
 
-        Return the sum of all owners, as far as this transaction sees them.
+        The `written` keys are not deleted. Return the bytes of all owners, as far as this transaction sees them.
         """
         if used + change > self.share:
             change -= self._evict(connection, owner, used + change - self.share, written)
@@ -279,7 +279,10 @@ class MemoryTables:
         return freed
 
     def _evict(self, connection: sql.Connection, owner: str, excess: int, spared: Collection[str] = ()) -> int:
-        """Delete the entries that were used longest ago until so many bytes are free. Return how many are."""
+        """Delete the least recently used entries of `owner`, but none in `spared`, until `excess` bytes are freed.
+
+        Return the number of freed bytes.
+        """
         freed = 0
         oldest = _OLDEST.where(_entry.key.not_in(list(spared))).limit(100)
         while freed < excess and (rows := connection.execute(oldest, {"of_owner": owner}).all()):
@@ -292,10 +295,10 @@ class MemoryTables:
         return freed
 
     def _limit_all(self, total: int) -> None:
-        """Delete what is above the limit of all owners, and at times what has expired.
+        """Delete entries if `total`, the bytes of all owners, is above the limit, and at times those that have expired.
 
         Transactions of other processes that end at the same moment do not see each other. So the sum is read again
-        after the commit, where it is near the limit.
+        after the commit if it is near the limit.
         """
         while total > self._total - self._total // _NEAR:
             with self._reader.connect() as connection:

@@ -52,7 +52,7 @@ class Metrics:
         self._registry.register(self)
 
     def observe(self, record: RequestRecord) -> None:
-        """Count a request."""
+        """Add a finished request to the counters: its status, its duration, its tokens and its cost."""
         wire, seconds = record.wire, record.seconds
         values = wire, record.provider_name, record.status, record.ending
         labels = self._labels.get(values) or self._labelled(values)

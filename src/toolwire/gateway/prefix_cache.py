@@ -13,6 +13,7 @@ from contextlib import suppress
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from toolwire.dialects import Dialect, is_resumable
 from toolwire.encoding.quirks import Quirks
@@ -225,7 +226,7 @@ class _FoundRequest(Struct, frozen=True):
 
     @property
     def end(self) -> tuple[int, bytes]:
-        """The number of messages, and the key_material of the last one."""
+        """The number of messages, and the key material of the last one."""
         end = self._extension.decoded[-1].end
         return end.message_count, end.key_material
 
@@ -235,6 +236,8 @@ class _FoundRequest(Struct, frozen=True):
         prefix, decoded = self._extension.prefix, self._extension.decoded
         ids = prefix.generated_ids.union(*(one.generated_ids for one in decoded))
         messages = [Message("assistant", [ToolCall(one, "generated") for one in ids])] if ids else []
+        if (repeated := prefix.answer.repeated) is not None:
+            return replace(repeated, context=replace(repeated.context, messages=messages))
         context = Context(messages=messages, tools=prefix.answer.tools)
         return Request(context=context, output=prefix.answer.output, opaque=prefix.answer.opaque)
 

@@ -110,7 +110,7 @@ def inline_history(
 def _resolve_reference(item: Any, known: Mapping[str, StoredItem], provider: Provider) -> Iterator[Any]:
     """Yield `item`, or the stored item that it refers to if `provider` has not stored it.
 
-    Raises `GatewayError` if an item that is needed is not stored.
+    A stored item that has nothing but an id is left out. Raise `GatewayError` if an item that is needed is not stored.
     """
     name, provider_stores = reference_in(item), traits_of(provider.dialect).stores_responses
     stored = None if name is None else known.get(name)

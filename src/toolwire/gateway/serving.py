@@ -143,7 +143,7 @@ class _ClientConnection(HttpToolsProtocol):
             self._count()
 
     def pause_writing(self) -> None:
-        """Begin to wait for a client that does not read."""
+        """Start the timer of a stalled client, because it does not read."""
         super().pause_writing()
         self._start_stall_timer(_unread_bytes(self.transport))
 
@@ -161,7 +161,7 @@ class _ClientConnection(HttpToolsProtocol):
             self.transport.abort()
 
     def resume_writing(self) -> None:
-        """Go on: the client reads."""
+        """Cancel the timer of a stalled client, because it reads again."""
         super().resume_writing()
         if self._stalled is not None:
             self._stalled.cancel()

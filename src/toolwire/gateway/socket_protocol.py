@@ -28,7 +28,7 @@ _FRAMES = 65_536  # bytes of heads of frames that a message of the largest size 
 
 
 class SocketProtocol(WebSocketsSansIOProtocol):
-    """One connection."""
+    """The WebSocket connection of one client. The bytes that it receives are counted in the gateway's `Intake`."""
 
     def __init__(self, *args: Any, **more: Any) -> None:
         super().__init__(*args, **more)
@@ -40,7 +40,7 @@ class SocketProtocol(WebSocketsSansIOProtocol):
         self._late: asyncio.TimerHandle | None = None
 
     def data_received(self, data: bytes) -> None:
-        """Count and read bytes."""
+        """Count the received bytes, and parse messages. Close the connection if a message is too long."""
         self._received_at = self.loop.time()
         self._size += len(data)
         self._receiving.add(len(data))
@@ -105,7 +105,7 @@ class SocketProtocol(WebSocketsSansIOProtocol):
         self._watch()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Free what was received."""
+        """Drop the received messages, and release their bytes in the `Intake`."""
         super().connection_lost(exc)
         self.frames = []
         self._receiving.close()

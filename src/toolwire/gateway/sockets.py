@@ -77,7 +77,7 @@ class _Steer(Struct):
 
 
 class _Lane(Struct):
-    """One answer after the other."""
+    """A sequence of answers on one connection: each begins after the one before has ended."""
 
     name: str | None
     count: int = 0
@@ -85,7 +85,7 @@ class _Lane(Struct):
     ended: bool = False
     owed: list[dict[str, Any]] = field(default_factory=list)  # the results that the model waits for
     failed: bool = False
-    waits: bool = False  # for the end of the answer before
+    waits: bool = False  # for the end of the previous answer
     steers: list[_Steer] = field(default_factory=list)
     task: "asyncio.Task[None] | None" = None
 
@@ -101,7 +101,7 @@ class _Lane(Struct):
 
 
 class Socket:
-    """One connection. `memory` has the turns of all connections of the process."""
+    """The Responses API over one WebSocket. `memory` has the turns of all connections of the process."""
 
     def __init__(
         self,
@@ -255,7 +255,7 @@ class Socket:
         return True
 
     async def _run_lane(self, lane: _Lane, create: Create, before: "asyncio.Task[None] | None") -> None:
-        """Answer, when the answer before has ended. In any case the client receives an end."""
+        """Wait for the answer `before`, then send the answers of `lane`. Send an error event if that fails."""
         try:
             if before is not None:
                 await asyncio.wait([before])
@@ -272,7 +272,7 @@ class Socket:
             await self._give_back(lane, steers, "response_not_active")
 
     async def _answer_all(self, lane: _Lane, create: Create) -> None:
-        """Answer, and ask next what was added meanwhile."""
+        """Send the answer to `create`, then one to each addition that the client has sent meanwhile."""
         body, steers = create.body, self._pending.pop(create.previous, [])
         while True:
             if steers:

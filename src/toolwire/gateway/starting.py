@@ -103,7 +103,7 @@ def _opening(url: str, path: str | None) -> Iterator[None]:
     """
     from sqlalchemy.exc import DBAPIError, SQLAlchemyError  # noqa: PLC0415 - an extra
 
-    from toolwire.traces.watching import damage_of  # noqa: PLC0415 - likewise
+    from toolwire.traces.file_watch import damage_of  # noqa: PLC0415 - likewise
 
     try:
         yield

@@ -54,7 +54,7 @@ def _without_blank_texts(request: Request, wire: str, losses: list[Loss]) -> Req
     )
     for index, message in enumerate(request.messages):
         blanks = _blank_indexes(message, thinking_is_bound=thinking_is_bound) if made_by(message.opaque, wire) else []
-        reason = f"{wire} refuses a text of spaces alone"
+        reason = f"{wire} rejects a text without visible characters"
         dropped += [Loss(f"messages[{index}].content[{n}]", "blank", "dropped", reason, "minor") for n in blanks]
         kept_parts = [part for n, part in enumerate(message.parts) if n not in blanks]
         if kept_parts or not blanks:
@@ -78,7 +78,15 @@ def _within_output_limit(request: Request, provider: Provider, losses: list[Loss
     limit = known.max_output if known is not None else None
     if limit is None or max_tokens is None or max_tokens <= limit or made_by(request.opaque, provider.dialect):
         return request
-    losses.append(Loss("max_tokens", "max_tokens", "approximated", f"{request.model} gives {limit} at most", "minor"))
+    losses.append(
+        Loss(
+            "max_tokens",
+            "max_tokens",
+            "approximated",
+            f"{request.model} accepts at most {limit}: {limit} is sent",
+            "minor",
+        )
+    )
     return replace(request, max_tokens=limit)
 
 

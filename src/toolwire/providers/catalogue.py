@@ -35,7 +35,7 @@ Text = Annotated[str, Meta(min_length=1)]
 
 
 class Price(Struct, frozen=True, forbid_unknown_fields=True):
-    """USD per million tokens; `until` is the last day of this price, `after` the price announced to follow it."""
+    """A price in USD per million tokens. `until` is its last day, and `after` the price that is announced to follow."""
 
     input: _Amount
     output: _Amount
@@ -48,7 +48,7 @@ class Price(Struct, frozen=True, forbid_unknown_fields=True):
     after: "Price | None" = None
 
     def on(self, day: date) -> "Price | None":
-        """Return the price of a day. Return None after the last known one."""
+        """Return the price on `day`, or None if it is after the last day of the last known price."""
         if self.until is None or day <= self.until:
             return self
         return self.after.on(day) if self.after else None
@@ -140,7 +140,7 @@ _Overrides = Mapping[str, Model | Mapping[str, Any]]
 
 
 class Catalogue:
-    """Models, providers and retirements. The later of two entries wins."""
+    """A catalogue of models, providers and retirements. Of two entries with one name, the later one is used."""
 
     __slots__ = ("_models", "_providers", "_retirements", "entries")
 
@@ -160,15 +160,15 @@ class Catalogue:
         self._models[None] = _by_name(self.entries)
 
     @classmethod
-    def load(cls, given: str | Path | Mapping[str, Any] | None = None) -> Self:
-        """Return the catalogue in a JSON file, or in a map of the same shape.
+    def load(cls, source: str | Path | Mapping[str, Any] | None = None) -> Self:
+        """Return the catalogue in `source`: the path of a JSON file, or a map of the same shape.
 
-        Without `given`, return the built-in one.
+        Without `source`, return the built-in catalogue. Raise `InvalidField` for another shape.
         """
-        if isinstance(given, Mapping):
-            layers = _read(given, _CatalogueFile, "catalogue").layers
+        if isinstance(source, Mapping):
+            layers = _read(source, _CatalogueFile, "catalogue").layers
         else:
-            file = _BUILT_IN if given is None else Path(given)
+            file = _BUILT_IN if source is None else Path(source)
             layers = _read(file.read_bytes(), _CatalogueFile, str(file)).layers
         return cls(
             [_dated(entry, layer) for layer in layers for entry in layer.models],
@@ -184,21 +184,21 @@ class Catalogue:
         if not isinstance(overrides, Mapping):
             raise InvalidField("overrides", "must be a map of model names to fields")
         layer = Layer(as_of, source)
-        added = [self._overridden(layer, name, given) for name, given in overrides.items()]
+        added = [self._overridden(layer, name, override) for name, override in overrides.items()]
         return Catalogue((*self.entries, *added), self._providers, self._retirements)
 
-    def _overridden(self, layer: Layer, name: str, given: Model | Mapping[str, Any]) -> Model:
+    def _overridden(self, layer: Layer, name: str, override: Model | Mapping[str, Any]) -> Model:
         path = f"overrides[{name!r}]"
-        fields = _plain(given, path)
-        base = None if isinstance(given, Model) else self.model(name)
+        fields = _plain_fields(override, path)
+        base = None if isinstance(override, Model) else self.model(name)
         known = {"name": name} if base is None else msgspec.to_builtins(base) | {"as_of": "", "source": ""}
         if fields.get("name", name) not in (name, known["name"]):
-            raise InvalidField("name", f"must be {known['name']!r}, as its key says", path=path)
+            raise InvalidField("name", f"must be {known['name']!r}, the name that is its key", path=path)
         entry = _dated(_read(known | fields, Model, path), layer)
         return entry if base is None else replace(entry, source=f"{entry.source}; otherwise {base.source}")
 
     def model(self, name: str | None, as_of: str | None = None) -> Model | None:
-        """Return the entry of a name, an alias or `provider/name`, or None."""
+        """Return the entry with this name, alias or `provider/name`, or None."""
         if not name:
             return None
         known = self._models.get(as_of, {})
@@ -207,7 +207,7 @@ class Catalogue:
         return known.get(name) or (entry if entry and provider in entry.providers else None)
 
     def models(self, provider: str | None = None, as_of: str | None = None) -> tuple[Model, ...]:
-        """Return the entries that are not superseded, all or those of a provider, oldest first."""
+        """Return the latest entry of each name, oldest first: all, or those of `provider` and of the date `as_of`."""
         unique = {entry.name: entry for entry in self.entries if as_of is None or entry.as_of == as_of}
         return tuple(entry for entry in unique.values() if provider is None or provider in entry.providers)
 
@@ -403,11 +403,12 @@ def _dated(entry: Entry, around: Layer | Model | Price) -> Entry:
     return replace(entry, after=_dated(entry.after, entry)) if isinstance(entry, Price) and entry.after else entry
 
 
-def _plain(given: Model | Mapping[str, Any], path: str) -> dict[str, Any]:
-    if not isinstance(given, Model | Mapping):
-        raise InvalidField("value", f"must be a Model or a map, not {type(given).__name__}", path=path)
+def _plain_fields(entry: Model | Mapping[str, Any], path: str) -> dict[str, Any]:
+    """Return the fields of `entry` as plain data. Raise `InvalidField` for any other value."""
+    if not isinstance(entry, Model | Mapping):
+        raise InvalidField("value", f"must be a Model or a map, not {type(entry).__name__}", path=path)
     plain = {}
-    for field, value in (asdict(given) if isinstance(given, Model) else given).items():
+    for field, value in (asdict(entry) if isinstance(entry, Model) else entry).items():
         try:
             plain[str(field)] = msgspec.to_builtins(value)
         except TypeError as problem:
@@ -415,12 +416,13 @@ def _plain(given: Model | Mapping[str, Any], path: str) -> dict[str, Any]:
     return plain
 
 
-_Kind = TypeVar("_Kind", Model, _CatalogueFile)
+_Data = TypeVar("_Data", Model, _CatalogueFile)
 
 
-def _read(given: Mapping[str, Any] | bytes, kind: type[_Kind], path: str) -> _Kind:
+def _read(data: Mapping[str, Any] | bytes, struct: type[_Data], path: str) -> _Data:
+    """Return `data`, JSON or a map, as `struct`. Raise `InvalidField` with `path` if it has another shape."""
     try:
-        return msgspec.json.decode(given, type=kind) if isinstance(given, bytes) else msgspec.convert(given, kind)
+        return msgspec.json.decode(data, type=struct) if isinstance(data, bytes) else msgspec.convert(data, struct)
     except msgspec.ValidationError as problem:
         raise _invalid(problem, path) from problem
     except msgspec.DecodeError as problem:

@@ -59,7 +59,7 @@ class Composition(Resolver):
         return [tool for resolver, _ in self.resolvers for tool in tools_of(resolver)]
 
     def resolving(self, call: ToolCall, context: Any = None) -> Work[ToolResult]:
-        """Run `call` as steps."""
+        """Run `call` as steps, by the first resolver that has its tool. Raise `UnknownTool` if none has it."""
         for resolver in self._in_call_order(call.name):
             try:
                 return (yield from resolving(resolver, call, context))

@@ -197,6 +197,8 @@ Approve = Callable[[ToolCall, str], bool | str | Awaitable[bool | str | None] | 
 
 
 class _Approved(_Renamed):
+    """A resolver that calls `ask` before it runs a call of the tools in `only`, or of any tool if that is None."""
+
     def __init__(self, resolver: Any, ask: Approve, only: Collection[str] | None = None) -> None:
         super().__init__(resolver, lambda name: name, lambda name: name)
         self._ask = ask

@@ -86,7 +86,7 @@ class Core:
             self._watcher.start()
 
     def listen_to(self, queue: str) -> None:
-        """Take runs from `queue`, in addition to the queues so far."""
+        """Execute runs from `queue`, in addition to the queues so far."""
         self.launch()
         with self._lock:
             self.engine.listen(queue, self.concurrency)

@@ -25,7 +25,7 @@ from dbos._error import DBOSNonExistentWorkflowError, DBOSWorkflowCancelledError
 from toolwire.errors import InvalidField, StoreFailed, UserError
 from toolwire.runs.register import retried
 from toolwire.traces.databases import first_line, with_driver
-from toolwire.traces.watching import FileWatch, damage_of, files_of, refuse_journal
+from toolwire.traces.file_watch import FileWatch, damage_of, files_of, refuse_journal
 
 _NAME = "toolwire.run"
 _APPLICATION = "toolwire"
@@ -158,12 +158,12 @@ class Engine:
         return () if self._files is None else files_of(self._files.path)
 
     def check(self) -> None:
-        """Raise `StoreFailed` if the database files were taken away, because records would be lost."""
+        """Raise `StoreFailed` if the database files were removed or replaced, because records would be lost."""
         if self._files is not None:
             self._files.check()
 
     def _note_files(self) -> None:
-        """Remember the current state of the files. Raise `StoreFailed` if they were taken away."""
+        """Note the current state of the database files. Raise `StoreFailed` if they were removed or replaced."""
         if self._files is not None:
             self._files.remember()
 
@@ -314,7 +314,10 @@ class Engine:
 
     @retried
     def steps(self, run: str, after: int = 0, *, output: bool = True) -> list[tuple[int, Any]]:
-        """Return the recorded steps after the number `after`, up to the first gap."""
+        """Return the recorded steps after the number `after`, up to the first gap, as pairs of number and value.
+
+        With `output=False` the values are not read, and are None.
+        """
         records = self.client.list_workflow_steps(run, offset=after, load_output=output)
         numbers = ((number, step["function_id"], step["output"]) for number, step in enumerate(records, after + 1))
         return [(number, value) for number, function, value in numbers if number == function]

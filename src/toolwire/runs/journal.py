@@ -233,7 +233,10 @@ class Journal:
         return {job.key: rows[job.key].verdict for job in to_ask}
 
     def _reject_before_asking(self, call: ToolCall, resolve: Any) -> ToolResult | None:
-        """Return the result of a call with invalid arguments, so that nobody is asked to approve it."""
+        """Return an error result if `call` needs approval and its arguments are invalid, else None.
+
+        So nobody is asked to approve a call that cannot run.
+        """
         if not (self._needs_person(call.name) and isinstance(resolve, Session)):
             return None
         problems = resolve.problems(call)

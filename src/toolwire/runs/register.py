@@ -126,7 +126,7 @@ def retried(method: Callable[_P, _T]) -> Callable[_P, _T]:
 
 
 class Register:
-    """Our tables, accessed through an SQLAlchemy engine."""
+    """The tables of runs, of their calls and of limits, accessed through an SQLAlchemy engine."""
 
     def __init__(self, db: sa.Engine) -> None:
         self.db: sa.Engine = db
@@ -208,7 +208,7 @@ class Register:
 
     @retried
     def renew(self, owner: str, runs: Collection[str], lease: float) -> None:
-        """Extend the leases of `runs`."""
+        """Extend the leases of those `runs` that `owner` holds, to `lease` seconds from now."""
         with self.db.begin() as connection:
             query = sa.update(RUNS).where(RUNS.c.owner == owner, RUNS.c.id.in_(runs), RUNS.c.state.in_(_LIVE))
             connection.execute(query.values(expires=self.now + lease))
@@ -343,7 +343,7 @@ class Register:
 
     @retried
     def answer(self, run: str, call: str, verdict: str) -> bool:
-        """Answer a call's approval request, once. Return True if it was open.
+        """Answer the approval request of a call, once. Return True if it was open. `call` is the call's id or its key.
 
         When all requests of the run are answered, the run is queued again.
         """

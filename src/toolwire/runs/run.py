@@ -117,6 +117,7 @@ class Run:
         return self._runs.core
 
     def _row(self) -> Any:
+        """Return the row of this run in the register. Raise `InvalidField` if it was deleted."""
         row = self._core.register.row(self.id)
         if row is None:
             raise InvalidField("id", f"is no run of this database: {self.id!r}", path="Runs")

@@ -1,7 +1,7 @@
 """Several subschemas as one: conjunctions (`allOf`, the keywords beside a `$ref`) and alternatives.
 
 Rules of this file:
-- Properties, lists and bounds are merged with the meaning of the draft. What one subschema forbids stays forbidden.
+- Properties, lists and bounds are merged with the meaning of the draft: the result rejects what one of them rejects.
 - Constraints that cannot be merged, such as two patterns, stay in `allOf`. The fitting describes them in words.
 - A reference that leads to itself with nothing in between can never be written out.
 - `oneOf` becomes `anyOf`. That exactly one alternative may match is described in words, unless they exclude each other.

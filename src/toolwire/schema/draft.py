@@ -193,6 +193,7 @@ def _normalize_nullable(node: Schema) -> Schema:
 
 
 def _normalize_tuple(node: Schema) -> Schema:
+    """Return `node` with a list in `items`, as in drafts before 2020-12, replaced by `prefixItems`."""
     if not isinstance(node["items"], list):
         return node
     replacement: Schema = {"prefixItems": node["items"]} if node["items"] else {}

@@ -520,7 +520,7 @@ def _accepts_null(schema: Schema) -> bool:
 
 
 def _accept_null(schema: Schema) -> Schema:
-    """Let a fitted property also accept null, by which the model leaves it out."""
+    """Return a fitted property that also accepts null, with which the model leaves it out."""
     if _accepts_null(schema):
         return schema
     if "anyOf" in schema:

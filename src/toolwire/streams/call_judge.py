@@ -176,7 +176,7 @@ class CallJudge:
         self._open_count += 1
         for other in others:
             if other is not None:
-                _compare(call, other)
+                _mark_possible_repeat(call, other)
 
     def matched_by_position(self, call: PartialCall) -> None:
         """Note that text was matched to `call` by its position alone."""
@@ -330,8 +330,8 @@ class CallJudge:
             self.error = self.error or Reason.LOST_TEXT
 
 
-def _compare(call: PartialCall, other: PartialCall) -> None:
-    """Mark a new call and an earlier one if they may be the same call."""
+def _mark_possible_repeat(call: PartialCall, other: PartialCall) -> None:
+    """Mark `call`, which is new, and an earlier `other` if the server may have sent one call twice."""
     if other.by_position:
         call.problem = other.problem = Reason.AMBIGUOUS
     if not (other.is_empty or other.name == call.name or (call.id is not None and call.id == other.id)):

@@ -14,7 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from toolwire.encoding.finish import as_incomplete
-from toolwire.encoding.ledger import Ledger, Wire
+from toolwire.encoding.ledger import Clock, Ledger, Wire
 from toolwire.encoding.quirks import PLAIN, Quirks, tuned
 from toolwire.streams.choices import rank
 from toolwire.streams.merging import changed_fields
@@ -39,6 +39,7 @@ from toolwire.types import (
     PartEnd,
     PartStart,
     RefusalDelta,
+    Request,
     Response,
     SignatureDelta,
     TextDelta,
@@ -80,7 +81,7 @@ _MAX_UNCOLLECTED = 64
 
 
 def _write_nothing(_encoder: Any, _event: Any) -> bytes:
-    """Write nothing: the wire has no place for the event."""
+    """Return no bytes: the wire has nothing that expresses the event."""
     return b""
 
 
@@ -122,9 +123,22 @@ class StreamEncoder:
         return Ledger(self.wire, quirks, of="response")
 
     @classmethod
-    def open(cls, quirks: Quirks = PLAIN, names: Iterable[str] = (), **settings: Any) -> Self:
-        """Return an encoder for a server with these quirks. Tools that are called `names` keep their names."""
+    def open(
+        cls,
+        quirks: Quirks = PLAIN,
+        names: Iterable[str] = (),
+        request: Request | None = None,
+        clock: Clock | None = None,
+        **settings: Any,
+    ) -> Self:
+        """Return an encoder for a server with these quirks.
+
+        - Tools that are called `names` keep their names.
+        - `request` is the request that the stream answers. Some wires repeat its settings.
+        - `clock` returns the present time, if the caller has one.
+        """
         encoder = cls(tuned(quirks, settings) if settings else quirks)
+        encoder.ledger.request, encoder.ledger.clock = request, clock
         for name in names:
             encoder.ledger.names.keep(name)
         return encoder
@@ -186,9 +200,13 @@ class StreamEncoder:
     def encode_shell(self, response: Response) -> dict[str, Any]:
         """Return the body of a response without its choices."""
         self._shell_before = response
-        encoded = self.encode_response(response, self.ledger.quirks)
+        encoded = self.encode_head(response)
         self.ledger.losses += encoded.losses
         return encoded.body
+
+    def encode_head(self, response: Response) -> Encoded:
+        """Encode a response without its choices."""
+        return self.encode_response(response, self.ledger.quirks)
 
     def lose_update(self, response: Response) -> None:
         """Report the losses of `response`, which arrived after the shell was written.
@@ -241,7 +259,15 @@ class StreamEncoder:
         reply = self.encode_error(error)
         self.ledger.losses += reply.losses
         if error.retry_after is not None and retry_info(reply.body) is None:
-            self.ledger.losses.append(Loss("retry_after", "retry_after", "dropped", "only a header says it", "minor"))
+            self.ledger.losses.append(
+                Loss(
+                    "retry_after",
+                    "retry_after",
+                    "dropped",
+                    "it is sent in a header, and the headers were sent before the stream",
+                    "minor",
+                )
+            )
         return reply
 
     def may_have_written_end(self) -> bool:
@@ -330,7 +356,7 @@ class SequentialEncoder(StreamEncoder):
 
     def _lose_choice(self, choice: int) -> None:
         self.set_path("choices", choice)
-        self.ledger.lose("", "choices", f"{self.ledger.dialect} gives one answer")
+        self.ledger.lose("", "choices", f"a response of {self.ledger.dialect} has only one choice")
         self.collect_losses()
 
     def _write_held(self) -> bytes:

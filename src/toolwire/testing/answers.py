@@ -126,8 +126,8 @@ def script_of(steps: list[ScriptStep]) -> Script:
 
 
 def fill_in(response: Response, request: WireRequest, number: int, now: float) -> Response:
-    """Return the response with the values that a server adds. Ollama's has no id, and the time `now`."""
-    wire = WIRES[request.dialect]
+    """Return the response with the values that a server adds. Its id, and the time `now`, are those of one answer."""
+    wire, traits = WIRES[request.dialect], dialect(request.dialect).TRAITS
     choices = []
     for index, choice in enumerate(response.choices):
         parts = _sign(_number(choice.message.parts, request, (number, index)), request)
@@ -135,12 +135,15 @@ def fill_in(response: Response, request: WireRequest, number: int, now: float) -
     usage = response.usage or Usage(
         count_tokens(request.body), count_tokens([_plain(choice.message.parts) for choice in choices])
     )
-    name = make_id(wire.answer_id, 24, number, request.body) if request.dialect != "ollama" else None
-    response_with_time = (
-        replace(response, created=now) if request.dialect == "ollama" and response.created is None else response
-    )
+    name = make_id(wire.answer_id, 24, number, now, request.body) if traits.has_response_ids else None
+    created = (now if wire.has_split_seconds else int(now)) if traits.has_response_times else None
     return replace(
-        response_with_time, choices=choices, usage=usage, model=response.model or request.model, id=response.id or name
+        response,
+        choices=choices,
+        usage=usage,
+        model=response.model or request.model,
+        id=response.id or name,
+        created=created if response.created is None else response.created,
     )
 
 
@@ -150,7 +153,7 @@ def _plain(parts: list[Part]) -> list[Any]:
 
 
 def _number(parts: list[Part], request: WireRequest, seed: tuple[int, int]) -> list[Part]:
-    """Give each call its index, its text and, if the wire has them, an id."""
+    """Set the index and the text of each call and, if the wire has ids, an id."""
     id_format = WIRES[request.dialect].call_id
     numbered: list[Part] = []
     call_index = 0
@@ -201,7 +204,10 @@ def _thinking_block(part: Thinking, before: list[Part], request: WireRequest) ->
 
 
 def _reasoning_item(part: Thinking, index: int, request: WireRequest) -> dict[str, Any]:
-    """Return a reasoning item of Responses, with encrypted content if that was requested."""
+    """Return a reasoning item of Responses.
+
+    It has encrypted content if the request includes it or stores nothing, or if the thinking has a signature.
+    """
     include = request.body.get("include")
     is_requested = type(include) is list and "reasoning.encrypted_content" in include
     item: dict[str, Any] = {"type": "reasoning", "id": make_id("rs_", 24, index, part.text, request.body)}

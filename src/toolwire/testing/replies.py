@@ -31,6 +31,7 @@ from toolwire.types import (
     PartEnd,
     PartStart,
     RefusalDelta,
+    Request,
     Response,
     SignatureDelta,
     TextDelta,
@@ -80,8 +81,8 @@ def error_reply(failure: Fail, name: str, cues: Iterable[Any] = ()) -> Reply:
     return Reply(encoded.status, tuple(headers.items()), (*waits, encoded.json), length=len(encoded.json))
 
 
-def whole_reply(script: Script, name: str) -> Reply:
-    """Return the reply with a script as one body."""
+def whole_reply(script: Script, name: str, request: Request | None = None) -> Reply:
+    """Return the reply with a script as one body. `request` is the request that it answers."""
     cut = next((cue for cue in script.cues if isinstance(cue, Cut)), None)
     waits: list[_Piece] = [cue.seconds for cue in script.cues if isinstance(cue, Wait)]
     raw = [cue for cue in script.cues if isinstance(cue, Raw)]
@@ -91,7 +92,7 @@ def whole_reply(script: Script, name: str) -> Reply:
     body: Any = None
     losses: tuple[Loss, ...] = ()
     if script.answers:
-        encoded = dialect(name).encode_response(script.response)
+        encoded = dialect(name).encode_response(script.response, request=request)
         encoded = replace(encoded, body={**WIRES[name].times, **encoded.body})
         body, data, losses = encoded.body, encoded.json, encoded.losses
     else:
@@ -106,9 +107,9 @@ def whole_reply(script: Script, name: str) -> Reply:
     return Reply(status, headers, (*waits, sent, Close(cut.reset)), body=body, length=len(data))
 
 
-def stream_reply(script: Script, name: str, **quirks: Any) -> Reply:
-    """Return the reply with a script as a stream."""
-    writer = _StreamWriter(script, name, quirks)
+def stream_reply(script: Script, name: str, request: Request | None = None, **quirks: Any) -> Reply:
+    """Return the reply with a script as a stream. `request` is the request that it answers."""
+    writer = _StreamWriter(script, name, request, quirks)
     pieces = list(writer.run())
     cut = next((cue for cue in script.cues if isinstance(cue, Cut) and _has_limit(cue)), None)
     played = tuple(pieces if cut is None else _cut(pieces, cut))
@@ -142,10 +143,10 @@ def _cut(pieces: list[_Piece], cut: Cut) -> Iterator[_Piece]:
 class _StreamWriter:
     """Yields the pieces of a script's stream."""
 
-    def __init__(self, script: Script, name: str, quirks: dict[str, Any]) -> None:
+    def __init__(self, script: Script, name: str, request: Request | None, quirks: dict[str, Any]) -> None:
         self.script, self.name = script, name
         self.frame = None if quirks.get("stream_array") else _FRAME.get(name, _EVENT)
-        self.encoder = dialect(name).encode_stream(**quirks)
+        self.encoder = dialect(name).encode_stream(request=request, **quirks)
         self.pace = 0.0
         self.sent = False
         self.has_begun = False

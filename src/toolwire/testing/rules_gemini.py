@@ -164,7 +164,7 @@ def _check_part(part: dict[str, Any], role: str, path: Path) -> None:
 
 
 def _check_order(contents: list[_Content]) -> None:
-    """Check that each turn of calls is followed by as many responses, with the same names."""
+    """Raise `Rejection` unless each turn of calls is followed by as many responses with the same names."""
     open_calls: list[Any] = []
     for _, indexes in turns_of("model" if role == "model" else "user" for role, _ in contents):
         parts = [part for index in indexes for part in contents[index][1]]

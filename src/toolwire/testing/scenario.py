@@ -80,13 +80,14 @@ class Scenario:
     async def play(self, request: Request, turn: Turn) -> list[ScriptStep]:
         """Return the steps of the answer to a request."""
         if self.function is None:
-            return self._scripted(turn.number if self.by == "request" else turn.round)
+            return self._scripted_turn(turn.number if self.by == "request" else turn.round)
         answer = self.function(request, turn)
         if inspect.isawaitable(answer):
             answer = await answer
         return steps_of(answer, "the function's answer")
 
-    def _scripted(self, index: int) -> list[ScriptStep]:
+    def _scripted_turn(self, index: int) -> list[ScriptStep]:
+        """Return the steps of turn `index`, and note that it was requested. Raise `NoTurnLeft` after the last."""
         if self.repeat and self.turns:
             index %= len(self.turns)
         self.asked.add(index)

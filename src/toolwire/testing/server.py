@@ -156,9 +156,8 @@ def simulate(
     - `models` are the only model names that exist; empty accepts any.
     - `strict=False` accepts every request that can be parsed.
     - `allow` names request fields that the vendor does not have but compatible servers do, such as `reasoning`.
-    - `clock` returns the time of an Ollama answer, in seconds of the epoch. Without it the times are the same in every
-      run.
-
+    - `clock` returns the time of an answer, in seconds of the epoch. The id of the answer is derived from it too. With
+      a clock that is always the same, so are the answers of every run. Without it, the times are the present ones.
     - `port` is the port of the server; 0 is any free port.
 
     >>> from toolwire import generate

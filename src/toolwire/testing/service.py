@@ -7,8 +7,8 @@ Rules of this file:
 """
 
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
-from itertools import count
 from typing import Any
 from urllib.parse import parse_qsl, unquote
 
@@ -47,7 +47,6 @@ _UNKNOWN_MODEL = {
 }
 _NO_THREADS = "thread: this server stores no threads; send the whole conversation without it"
 _DEFAULT_MODELS = ("toy",)
-_FIRST_TIME = 1_767_225_600  # 2026-01-01T00:00:00Z
 _MICROSECOND = 1e-6
 
 
@@ -106,7 +105,7 @@ class Service:
         self.memory: ServerMemory = ServerMemory()
         self.scenario: Scenario = Scenario.of(scenario)
         self.played: int = 0
-        self._clock: Callable[[], float] = count(_FIRST_TIME).__next__ if clock is None else clock
+        self._clock: Callable[[], float] = time.time if clock is None else clock
         self._last = 0.0
 
     def play(self, scenario: Any) -> None:
@@ -218,7 +217,7 @@ class Service:
             script = script_of(await self.scenario.play(request, turn))
             problem = next(filter(None, (unmet(expected, request) for expected in script.expected)), None)
             if problem is None:
-                reply = _reply_of(script, wire_request, turn.number, self._now(), streams=streams)
+                reply = self._reply_of(script, wire_request, request, turn.number, streams=streams)
                 return self._remember(wire_request, reply)
         except NoTurnLeft as raised:
             problem = str(raised)
@@ -227,6 +226,18 @@ class Service:
             self.causes.append(raised)
         self.problems.append(f"request {turn.number + 1}: {problem}")
         raise Rejection(f"The request deviates from the scenario: {self.problems[-1]}")
+
+    def _reply_of(
+        self, script: Script, wire_request: WireRequest, request: Request, number: int, *, streams: bool
+    ) -> Reply:
+        name = wire_request.dialect
+        if isinstance(script.first, Fail):
+            return error_reply(script.first, name, script.cues)
+        script = replace(script, response=fill_in(script.response, wire_request, number, self._now()))
+        if not streams:
+            return whole_reply(script, name, request)
+        query = "&".join(f"{key}={value}" for key, value in wire_request.query.items())
+        return stream_reply(script, name, request, **stream_quirks(name, wire_request.body, f"?{query}"))
 
     def _now(self) -> float:
         """Return the time of an answer; no two answers have the same one."""
@@ -262,18 +273,6 @@ def _with_history(wire_request: WireRequest, received: Received) -> Any:
         return received.request
     body = {**wire_request.body, "input": conversation(wire_request)}
     return dialect(wire_request.dialect).decode_request(body, received.path)
-
-
-def _reply_of(script: Script, wire_request: WireRequest, number: int, now: float, *, streams: bool) -> Reply:
-    if isinstance(script.first, Fail):
-        return error_reply(script.first, wire_request.dialect, script.cues)
-    script = replace(script, response=fill_in(script.response, wire_request, number, now))
-    if not streams:
-        return whole_reply(script, wire_request.dialect)
-    query = "&".join(f"{name}={value}" for name, value in wire_request.query.items())
-    return stream_reply(
-        script, wire_request.dialect, **stream_quirks(wire_request.dialect, wire_request.body, f"?{query}")
-    )
 
 
 def _last_body(reply: Reply) -> Any:

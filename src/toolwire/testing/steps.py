@@ -159,7 +159,7 @@ def unmet(expected: Expect, request: Request) -> str | None:
 def _unmet(expected: Expect, request: Request) -> Iterator[str]:
     texts = {
         "the last message": (expected.last, _message_text(request.messages[-1]) if request.messages else ""),
-        "the system prompt": (expected.system, _system(request)),
+        "the system prompt": (expected.system, _system_text(request)),
     }
     for location, (required, text) in texts.items():
         if required is not None and required not in text:
@@ -224,7 +224,8 @@ def _message_text(message: Message) -> str:
     return message.text + "".join(results)
 
 
-def _system(request: Request) -> str:
+def _system_text(request: Request) -> str:
+    """Return the text of the system prompt and of all system messages."""
     system = request.system
     first = system if isinstance(system, str) else "".join(p.text for p in system or () if type(p) is Text)
     return first + "".join(m.text for m in request.messages if m.role in {"system", "developer"})

@@ -26,7 +26,7 @@ _TIMES = {"total_duration": 42_000_000, "prompt_eval_duration": 2_000_000, "eval
 
 
 class _WireStyle(Struct, frozen=True):
-    """The conventions of a dialect's servers: ids of answers, calls and requests, statuses, and durations."""
+    """The conventions of a dialect's servers: ids of answers, calls and requests, statuses, times and durations."""
 
     dialect: str
     checks: tuple[Check, ...]
@@ -37,6 +37,7 @@ class _WireStyle(Struct, frozen=True):
     stream_type: str = EVENTS
     statuses: Mapping[ErrorKind, int] = {}
     times: Mapping[str, int] = {}
+    has_split_seconds: bool = False
 
 
 WIRES = {
@@ -54,7 +55,17 @@ WIRES = {
             statuses={"overloaded": 529},
         ),
         _WireStyle("gemini", rules_gemini.CHECKS, "", None, "x-request-id", ""),
-        _WireStyle("ollama", rules_ollama.CHECKS, "", ("call_", 8), "x-request-id", "", _LINES, times=_TIMES),
+        _WireStyle(
+            "ollama",
+            rules_ollama.CHECKS,
+            "",
+            ("call_", 8),
+            "x-request-id",
+            "",
+            _LINES,
+            times=_TIMES,
+            has_split_seconds=True,
+        ),
     )
 }
 

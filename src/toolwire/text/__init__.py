@@ -6,7 +6,7 @@ Rules of this package:
 - A format is data: a row of `formats.toml`, or a table that the user passes. One engine for each shape of syntax
   decodes and encodes every format of that shape.
 - Only tools that were offered become calls, and only complete calls can run. All other text is left unchanged.
-- Encoded calls decode to the same calls. What a format cannot express is reported as a loss.
+- Encoded calls decode to the same calls. A value that a format cannot express is reported as a loss.
 """
 
 from toolwire.errors import UnknownFormat

@@ -24,7 +24,7 @@ _FOLDER = Path(__file__).parent / "cases"
 
 
 class Expected(Struct, frozen=True):
-    """What a parser should return: the text, the thinking, the calls, and the names of calls that cannot run."""
+    """The expected result of a parser: the text, the thinking, the calls, and the names of calls that cannot run."""
 
     content: str = ""
     thinking: str = ""

@@ -76,7 +76,7 @@ def _types_named(node: dict[str, Any]) -> set[str]:
 
 
 def property_schemas(schema: Any, root: Any) -> dict[str, Any]:
-    """Return the properties that a schema, or one of its alternatives, declares."""
+    """Return the properties that `schema` and its alternatives declare. The first declaration of a name counts."""
     properties: dict[str, Any] = {}
     for declared in _values_of_key("properties", schema, root):
         properties = {**declared, **properties} if type(declared) is dict else properties

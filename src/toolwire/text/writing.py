@@ -17,7 +17,7 @@ from msgspec import Struct
 from toolwire.text.calls import CallBuilder
 from toolwire.text.reader import FormatMarks, TextReader
 from toolwire.text.rows import Row, bare_mark, turn_marks
-from toolwire.text.shapes import channels
+from toolwire.text.shapes import channels, recipients
 from toolwire.text.values import dump_json
 from toolwire.types import (
     Context,
@@ -157,7 +157,7 @@ class FormatWriter:
         return f"{self.row.thinking[0]}{self.write_text(text)}{self.row.thinking[1]}"
 
     def write_calls(self, calls: Sequence[ToolCall]) -> str:
-        """Return consecutive calls. A call that cannot run is written as ordinary text."""
+        """Return the text of consecutive calls. Calls that cannot run are written first, as ordinary text."""
         for call in calls:
             if not call.runs and not call.custom:
                 self.ledger.lose("", "broken_call", "a call that cannot run is written as text", "approximated")
@@ -304,11 +304,17 @@ class FormatWriter:
         glue = self.row.between if self.row.shape == "channels" else ""
         return glue.join(filter(None, pieces))
 
+    def _write_answer(self, text: str) -> str:
+        """Return the text of an answer, in a message of its own if the shape has messages."""
+        if self.row.shape == "channels":
+            return channels.write_message(Text, text)
+        return recipients.write_text(text) if self.row.shape == "recipients" and text else text
+
     def _part(self, part: Part, index: int, *, assistant: bool, verbatim: bool) -> str:
         match part:
             case Text(text=text) | Document(text=str(text)):
                 written = text if verbatim else self.write_text(text)
-                return channels.write_message(Text, written) if assistant and self.row.shape == "channels" else written
+                return self._write_answer(written) if assistant else written
             case Thinking(text=text):
                 return self.write_thought(text) if text else ""
             case ToolResult():

@@ -15,7 +15,7 @@ from toolwire.traces.lines import export, import_, rows_of
 from toolwire.traces.trace import ENDINGS, Scope, Trace
 
 if _typing.TYPE_CHECKING:
-    from toolwire.traces.reading import Page, Stats
+    from toolwire.traces.queries import Page, Stats
     from toolwire.traces.store import Store, open  # noqa: A004 - the public name is `traces.open`
     from toolwire.traces.writer import Ticket
 
@@ -38,7 +38,7 @@ __all__ = [
     "verify",
 ]
 
-_LAZY = {"Page": "reading", "Stats": "reading", "Store": "store", "Ticket": "writer", "open": "store"}
+_LAZY = {"Page": "queries", "Stats": "queries", "Store": "store", "Ticket": "writer", "open": "store"}
 
 
 if not _typing.TYPE_CHECKING:  # a type checker would accept any attribute

@@ -23,8 +23,8 @@ from sqlalchemy.engine import URL
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
 
 from toolwire.errors import InvalidField, MissingExtra, StoreFailed
+from toolwire.traces.file_watch import FileWatch, damage_of, files_of, refuse_journal
 from toolwire.traces.tables import check_namespace, table
-from toolwire.traces.watching import FileWatch, damage_of, files_of, refuse_journal
 
 _PRAGMAS = ("PRAGMA synchronous=FULL", "PRAGMA recursive_triggers=ON")
 _OWN_PRAGMAS = (*_PRAGMAS, "PRAGMA foreign_keys=ON", "PRAGMA trusted_schema=OFF")
@@ -220,7 +220,7 @@ def _lock_key(location: StoreLocation) -> int:
 
 @contextlib.contextmanager
 def read_transaction(location: StoreLocation) -> Iterator[Connection]:
-    """Return a connection for reading. Errors do not contain values of rows."""
+    """Connect to the store for reading during the `with` block. Errors do not contain values of rows."""
     if location.files is not None:
         location.files.check()
     with store_errors("the store cannot be read", location.engine), location.engine.connect() as connection:

@@ -63,7 +63,7 @@ def _escape(found: re.Match[str]) -> str:
 
 
 def encode_key(text: str) -> str:
-    """Return text for an indexed column. It is never longer than an index allows."""
+    """Return the stored form of `text` for an indexed column. A text that is too long becomes `$long:` and its hash."""
     form = _encode_text(text)
     if len(form) <= _KEY_BYTES // 4 or len(form.encode()) <= _KEY_BYTES:
         return form

@@ -14,7 +14,7 @@ from toolwire.errors import InvalidBody
 from toolwire.traces.chain import Verification
 
 if TYPE_CHECKING:  # they need SQLAlchemy
-    from toolwire.traces.reading import Filters
+    from toolwire.traces.queries import Filters
     from toolwire.traces.store import Store
 
 _encode = json.JSONEncoder(separators=(",", ":"), default=repr).encode

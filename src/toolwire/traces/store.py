@@ -16,16 +16,16 @@ from typing import Any, Literal, Self, Unpack
 from sqlalchemy import URL, Engine, QueuePool
 
 from toolwire.errors import InvalidField, StoreFailed
-from toolwire.traces import reading
+from toolwire.traces import queries
 from toolwire.traces.chain import Verification, digester
-from toolwire.traces.committing import Committer, load
+from toolwire.traces.committer import Committer, load
 from toolwire.traces.databases import StoreLocation, locate_store
+from toolwire.traces.file_watch import files_of
 from toolwire.traces.forms import encode_row
-from toolwire.traces.migrating import prepare
-from toolwire.traces.reading import LIMIT, Filters, Page, Stats
+from toolwire.traces.migration import prepare
+from toolwire.traces.queries import LIMIT, Filters, Page, Stats
 from toolwire.traces.tables import grants
 from toolwire.traces.trace import AnyId, Scope, Trace
-from toolwire.traces.watching import files_of
 from toolwire.traces.writer import Row, Ticket, Writer
 
 _Recorded = Trace | Mapping[str, Any] | Callable[[], Trace]
@@ -122,23 +122,23 @@ class Store:
         self, *, after: int | None = None, limit: int = LIMIT, newest: bool = False, **filters: Unpack[Filters]
     ) -> Page:
         """Return a page of traces, filtered by tenant, conversation, tool, result_type, ending, since and until."""
-        return reading.read_page(self._open_location, filters, after=after, limit=limit, newest=newest)
+        return queries.read_page(self._open_location, filters, after=after, limit=limit, newest=newest)
 
     def get(self, id: str) -> Trace | None:  # noqa: A002 - the name of the trace's field
         """Return the trace with an id, or None."""
-        return reading.find_trace(self._open_location, id)
+        return queries.find_trace(self._open_location, id)
 
     def stats(self, **filters: Unpack[Filters]) -> tuple[Stats, ...]:
         """Return the number and durations of calls, by tool and ending."""
-        return reading.read_stats(self._open_location, filters)
+        return queries.read_stats(self._open_location, filters)
 
     def count(self, **filters: Unpack[Filters]) -> int:
         """Return the number of calls. With `ending="begun"`, count the rows that record only a call's start."""
-        return reading.count_calls(self._open_location, filters)
+        return queries.count_calls(self._open_location, filters)
 
     def rows(self, **filters: Unpack[Filters]) -> Iterator[Mapping[str, Any]]:
         """Yield the rows as they are stored, with their hashes, in order of position."""
-        return reading.iterate_rows(self._open_location, filters)
+        return queries.iterate_rows(self._open_location, filters)
 
     def load(self, rows: Iterable[Mapping[str, Any]], anchor: str | None = None) -> Verification:
         """Load a whole chain of rows into this store, which must be empty. Raise `StoreFailed` if it has problems."""
@@ -146,11 +146,11 @@ class Store:
 
     def verify(self, anchor: str | None = None) -> Verification:
         """Find rows that were changed, removed, inserted or moved since they were recorded."""
-        return reading.verify_store(self._open_location, key=self._key, anchor=anchor)
+        return queries.verify_store(self._open_location, key=self._key, anchor=anchor)
 
     def anchor(self) -> str | None:
         """Return a line that proves all rows so far, to be kept elsewhere. It is None for an empty store."""
-        return reading.read_anchor(self._open_location)
+        return queries.read_anchor(self._open_location)
 
     def grants(self, role: str) -> list[str]:
         """Return the SQL statements that give a PostgreSQL role the rights to record and read, and no others."""

@@ -25,7 +25,7 @@ from typing import Any
 from sqlalchemy.exc import IntegrityError
 
 from toolwire.errors import StoreFailed, UserError
-from toolwire.traces.committing import Committer
+from toolwire.traces.committer import Committer
 from toolwire.traces.databases import first_line, is_transient
 
 _LOG = logging.getLogger("toolwire.traces")
@@ -215,7 +215,7 @@ class Writer:
             self._raise_failure()
 
     def finish(self) -> None:
-        """Let the thread end after the rows in the queue. A garbage collector may call this at any point."""
+        """Stop the thread after the rows in the queue. A garbage collector may call this at any point."""
         self._inbox.put(None)
 
     def fork(self) -> None:

@@ -19,7 +19,13 @@ from toolwire.wire.bodies import find_member, members_of
 
 _MARK = "x-anthropic-billing-header:"
 _BLOCK = re.compile(r"(?<=^system\.content\[)\d+(?=\])|(?<=^system\[)\d+(?=\])")
-_LOSS = Loss("system", "billing", "dropped", "it is for its own vendor, and would change what is cached", "formal")
+_LOSS = Loss(
+    "system",
+    "billing",
+    "dropped",
+    "only Anthropic reads this line, and its changes would disable the prompt cache of another provider",
+    "formal",
+)
 _raws = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
 

@@ -23,7 +23,7 @@ class ExchangeHooks(Protocol):
     def memory_keys(self, messages: Sequence[Message], start: int, key_material: bytes) -> tuple[str, ...]:
         """Return the memory keys of the model's turns in `messages`.
 
-        The first message has the index `start`, and follows a message whose key_material is `key_material`.
+        The first message has the index `start`, and follows a message whose key material is `key_material`.
         """
 
     def key_material(self, message: Message) -> bytes:
@@ -43,7 +43,7 @@ class CachedRequest(Protocol):
 
     @property
     def end(self) -> tuple[int, bytes]:
-        """The number of messages, and the key_material of the last one."""
+        """The number of messages, and the key material of the last one."""
 
     @property
     def answer_request(self) -> Request:

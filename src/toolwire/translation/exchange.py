@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from toolwire.dialects import Dialect, dialect
+from toolwire.encoding.ledger import Clock
 from toolwire.providers import Provider
 from toolwire.translation.caching import TranslationCache
 from toolwire.translation.exchange_answer import ExchangeAnswer, ExchangedStream
@@ -113,7 +114,8 @@ def exchange(  # noqa: PLR0913 - a keyword each
     strict: bool = False,
     translation_cache: TranslationCache | None = None,
     response_id: str | None = None,
-    now: float | None = None,
+    now: float | Clock | None = None,
+    continues: Mapping[str, Any] | None = None,
 ) -> Exchange:
     """Translate one request to another wire. The returned exchange then translates the answer for the client.
 
@@ -128,7 +130,10 @@ def exchange(  # noqa: PLR0913 - a keyword each
       Without a cache, nothing is stored between two calls.
     - `response_id`: the id of the answer if the wires differ. Servers may use one id for several answers, and clients
       merge answers with the same id.
-    - `now`: the time of the answer in seconds of the epoch, if the wires differ and the provider gives no time.
+    - `now`: the time of the answer in seconds of the epoch, or a function that returns the present time. It is used if
+      the wires differ and the provider gives no time. A function also gives the time at which the answer is complete.
+    - `continues`: the stored state that the client's request continues (`previous_response_id`, `conversation`), if
+      `body` has the history itself instead. An answer of Responses repeats it.
 
     Raise InvalidBody if the request cannot be read, and UnknownDialect if a dialect is unknown.
 
@@ -145,7 +150,7 @@ def exchange(  # noqa: PLR0913 - a keyword each
     sides = Sides(dialect(source), target.speaks() if isinstance(target, Provider) else dialect(target), provider, over)
     settings = RequestSettings(path=path, model=model, quirks=quirks or {})
     request = ExchangeRequest(body, sides, settings, memory or {}, translation_cache)
-    new_exchange = Exchange(request, ExchangeAnswer(request, response_id=response_id, now=now))
+    new_exchange = Exchange(request, ExchangeAnswer(request, response_id, now, continues))
     if strict:
         raise_if_lossy(new_exchange.encoded.losses)
     return new_exchange

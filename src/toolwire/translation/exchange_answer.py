@@ -17,6 +17,7 @@ import msgspec
 from msgspec.structs import replace
 
 from toolwire.encoding.finish import PROVIDER_FAILED, ending_error
+from toolwire.encoding.ledger import Clock
 from toolwire.streams import StreamDecoder, StreamEncoder
 from toolwire.streams.accumulation import Accumulator
 from toolwire.streams.call_normalizer import CallNormalizer
@@ -65,16 +66,28 @@ _write = msgspec.json.Encoder().encode
 
 
 class ExchangeAnswer:
-    """The answer of an exchange. `response_id` and `now` are its id and its time if it comes from another wire."""
+    """The answer of an exchange.
 
-    def __init__(self, request: ExchangeRequest, *, response_id: str | None = None, now: float | None = None) -> None:
+    `response_id` and `now` are its id and its time if it comes from another wire. `continues` is the stored state that
+    the client's request continues, if its body does not have it.
+    """
+
+    def __init__(
+        self,
+        request: ExchangeRequest,
+        response_id: str | None = None,
+        now: float | Clock | None = None,
+        continues: Mapping[str, Any] | None = None,
+    ) -> None:
         self.sides: Sides = request.sides
         self.memory_updates: list[tuple[str, bytes]] = []
         self.usage: Usage | None = None
         self.choices: int = 0
         self.failed: bool = False
         self._request = request
-        self._response_id, self._now = response_id, now
+        self._response_id, self._continues = response_id, continues
+        self._clock: Clock | None = now if callable(now) else None
+        self._now: float | None = int(now()) if callable(now) else now
 
     @cached_property
     def restorer(self) -> ToolRestorer | None:
@@ -103,8 +116,20 @@ class ExchangeAnswer:
         """Encode a response for the client, with its tools under the names by which it declared them."""
         source, restorer = self.sides.source, self.restorer
         if restorer is None:
-            return source.encode_response(response)
-        return source.encode_response(restorer.restore_response(response), names=restorer.names)
+            return source.encode_response(response, **self.encoder_settings)
+        return source.encode_response(restorer.restore_response(response), **self.encoder_settings)
+
+    @cached_property
+    def encoder_settings(self) -> dict[str, Any]:
+        """The settings of the encoder: the names that it keeps, and what the answer repeats of the request."""
+        settings: dict[str, Any] = {} if self.restorer is None else {"names": self.restorer.names}
+        if not self.sides.is_foreign or not self.sides.source.TRAITS.repeats_settings:
+            return settings
+        request, continues = self.request, self._continues
+        if continues:
+            state = {**(request.provider_state or {}), **continues}
+            request = replace(request, context=replace(request.context, provider_state=state))
+        return {**settings, "request": request, "clock": self._clock}
 
     def stream(self, after: "ExchangedStream | None" = None, earlier_events: Iterable[Event] = ()) -> "ExchangedStream":
         """Return a translator of the answer's stream.
@@ -131,7 +156,7 @@ class ExchangeAnswer:
             return response
         if self._response_id is not None and traits.has_response_ids:
             response = replace(response, id=self._response_id)
-        if self._now is not None and traits.has_response_times and response.created is None:
+        if self._now is not None and traits.has_response_times and not response.created:
             response = replace(response, created=self._now)
         return response
 
@@ -162,7 +187,15 @@ class ExchangeAnswer:
             self.memory_updates.append((key, _write(StoredTurn(provider_name, parts))))
         except (UnicodeEncodeError, TypeError, OverflowError, RecursionError):
             return ()  # it is not JSON, so it cannot be stored
-        return (Loss("message", "signature", "moved", f"kept for {provider_name}, which reads it again", "formal"),)
+        return (
+            Loss(
+                "message",
+                "signature",
+                "moved",
+                f"only {provider_name} can read it: toolwire stores it, and sends it back there",
+                "formal",
+            ),
+        )
 
 
 class ExchangedStream:
@@ -179,11 +212,8 @@ class ExchangedStream:
         self.broken: bool = False
         self._answer, self._restorer = answer, answer.restorer
         if after is None:
-            settings: dict[str, Any] = (
-                {**quirks} if self._restorer is None else {**quirks, "names": self._restorer.names}
-            )
             self.decoder: StreamDecoder = answer.sides.target.decode_stream()
-            self.encoder: StreamEncoder = answer.sides.source.encode_stream(**settings)
+            self.encoder: StreamEncoder = answer.sides.source.encode_stream(**{**quirks, **answer.encoder_settings})
         else:
             self.decoder, self.encoder = after.decoder, after.encoder
         self.at_end: Callable[[], Opaque] | None = None if after is None else after.at_end

@@ -157,7 +157,7 @@ class ExchangeRequest:
 
     @property
     def end(self) -> tuple[int, bytes]:
-        """The number of messages, and the key_material of the last one."""
+        """The number of messages, and the key material of the last one."""
         if self._cached is not None:
             return self._cached.end
         messages = self.request.context.messages

@@ -201,7 +201,7 @@ def describe_error(error: BaseException, limit: int = _LONGEST_ERROR) -> str:
 
 
 def result_of(value: Any, call: ToolCall) -> ToolResult:
-    """Return the result of `call`, whose tool returned `value`."""
+    """Return the result of `call`, whose tool returned `value`. A value that is not JSON makes an error result."""
     match value:
         case str():
             return ToolResult(call.id, call.name, replace_surrogates(value))

@@ -4,6 +4,8 @@ Rules of this file:
 - The input of a call is an object. Arguments that are no object are a loss.
 - Missing input, and the JSON text that proxies of Chat Completions forward, are decoded too. They return to this wire
   as they came.
+- A call that the model made itself has the `caller` "direct", which means nothing elsewhere. An answer of another wire
+  gets it, because the schema of Anthropic requires it there (@anthropic-ai/sdk 1.14.0, `ToolUseBlock`; 2026-11-27).
 """
 
 from typing import Any
@@ -12,7 +14,7 @@ from msgspec import UNSET
 
 from toolwire.dialects.anthropic.parts import DIALECT, WIRE, decode_parts, encode_document, encode_image, encode_text
 from toolwire.encoding.calls import Arguments, arguments_as_object, holds_value, read_arguments, spell_value
-from toolwire.encoding.ledger import Ledger, made_by, spelling_of, take
+from toolwire.encoding.ledger import Ledger, made_by, spelling_of, take, take_constants
 from toolwire.types import Document, Image, Opaque, Part, Text, ToolCall, ToolResult
 from toolwire.types.spelling.anthropic import MessagesCallSpelling, MessagesResultSpelling
 from toolwire.wire.arguments import format_arguments, parse_arguments
@@ -20,7 +22,10 @@ from toolwire.wire.names import generate_call_id
 
 
 def decode_call(block: dict[str, Any], message_number: int, call_index: int) -> Part:
-    """Decode a `tool_use` block. If it has no id, one is generated from `message_number` and `call_index`."""
+    """Decode a `tool_use` block to a call, or to an opaque part if it has no name.
+
+    If it has no id, one is generated from `message_number` and `call_index`.
+    """
     name = block.get("name")
     if type(name) is not str:
         return Opaque(DIALECT, block)
@@ -31,6 +36,7 @@ def decode_call(block: dict[str, Any], message_number: int, call_index: int) -> 
     name, name_is_escaped = WIRE.restore_name(name)
     cache = WIRE.take_cache(unparsed)
     spelling = MessagesCallSpelling(
+        constants=take_constants(unparsed, _DIRECT),
         is_escaped=id_is_escaped or name_is_escaped,
         has_no_id=call_id is None,
         has_no_input="input" not in block,
@@ -39,6 +45,9 @@ def decode_call(block: dict[str, Any], message_number: int, call_index: int) -> 
     call_id = generate_call_id(message_number, call_index) if call_id is None else call_id
     opaque = WIRE.mark(unparsed, spelling)
     return ToolCall(call_id, name, arguments, call_index, True, raw, error, cache=cache, opaque=opaque)
+
+
+_DIRECT = {"caller": {"type": "direct"}}
 
 
 def _take_id(unparsed: dict[str, Any], key: str) -> tuple[str | None, bool]:
@@ -77,7 +86,7 @@ def came_whole(call: ToolCall) -> bool:
 
 
 def encode_call(call: ToolCall, ledger: Ledger) -> dict[str, Any]:
-    """Encode a `tool_use` block."""
+    """Encode `call` as a `tool_use` block."""
     spelling = spelling_of(call.opaque, MessagesCallSpelling)
     is_native = _is_native(call.opaque, spelling)
     body = {
@@ -95,6 +104,12 @@ def encode_call(call: ToolCall, ledger: Ledger) -> dict[str, Any]:
     elif is_native:
         _spell_call(body, call, spelling)
     return ledger.finish(body, call)
+
+
+def encode_answer_call(call: ToolCall, ledger: Ledger) -> dict[str, Any]:
+    """Encode a `tool_use` block of an answer."""
+    body = encode_call(call, ledger)
+    return body if made_by(call.opaque, DIALECT) else {**body, "caller": {"type": "direct"}}
 
 
 def _spell_call(body: dict[str, Any], call: ToolCall, spelling: MessagesCallSpelling) -> None:

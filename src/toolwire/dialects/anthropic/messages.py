@@ -13,10 +13,18 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from toolwire.dialects.anthropic.calls import came_whole, decode_call, decode_result, encode_call, encode_result
+from toolwire.dialects.anthropic.calls import (
+    came_whole,
+    decode_call,
+    decode_result,
+    encode_answer_call,
+    encode_call,
+    encode_result,
+)
 from toolwire.dialects.anthropic.parts import (
     DIALECT,
     NEWEST,
+    UNCITED,
     WIRE,
     decode_part,
     encode_document,
@@ -232,7 +240,12 @@ def _encode_mid_system(message: Message, index: int, ledger: Ledger, builder: _T
     if blocks and ledger.quirks.mid_system and builder.can_add_system(index):
         builder.add("system", blocks)
         return
-    ledger.lose("role", f"{message.role}_late", "a reminder in the user's turn is sent at its position", "approximated")
+    ledger.lose(
+        "role",
+        f"{message.role}_late",
+        f"{DIALECT} cannot have it here: a reminder in the user's turn is sent",
+        "approximated",
+    )
     builder.join([{**block, "text": wrap_reminder(block["text"])} if "text" in block else block for block in blocks])
 
 
@@ -263,6 +276,12 @@ def _encode_foreign_text(part: Text, ledger: Ledger) -> dict[str, Any] | None:
     return None
 
 
+def _encode_answer_text(part: Text, ledger: Ledger) -> dict[str, Any] | None:
+    """Encode a text of an answer from another wire. It has all keys of the schema."""
+    block = _encode_foreign_text(part, ledger)
+    return None if block is None else {**UNCITED, **block}
+
+
 def _encode_user_text(part: Text, ledger: Ledger) -> dict[str, Any] | None:
     if part.citations and (ledger.quirks.api_version or NEWEST) >= NEWEST:
         ledger.lose("citations", "citation", f"{DIALECT} {NEWEST} accepts no citations in a text of the user")
@@ -271,14 +290,22 @@ def _encode_user_text(part: Text, ledger: Ledger) -> dict[str, Any] | None:
 
 
 def _encode_refusal(part: Refusal, ledger: Ledger) -> dict[str, Any] | None:
+    return _encode_foreign_text(_text_of_refusal(part, ledger), ledger)
+
+
+def _encode_answer_refusal(part: Refusal, ledger: Ledger) -> dict[str, Any] | None:
+    return _encode_answer_text(_text_of_refusal(part, ledger), ledger)
+
+
+def _text_of_refusal(part: Refusal, ledger: Ledger) -> Text:
     ledger.lose("", "refusal", f"{DIALECT} has no refusals: text is sent", "approximated")
-    return _encode_foreign_text(Text(part.text, cache=part.cache, opaque=part.opaque), ledger)
+    return Text(part.text, cache=part.cache, opaque=part.opaque)
 
 
 def _encode_response_call(part: ToolCall, ledger: Ledger) -> dict[str, Any] | None:
     """Encode a call of a response, or drop it if it must not run: a client would run it."""
     if part.runs or (made_by(part.opaque, DIALECT) and came_whole(part)):
-        return encode_call(part, ledger)
+        return encode_answer_call(part, ledger)
     ledger.lose_call(part)
     return None
 
@@ -318,7 +345,12 @@ ENCODERS_BY_ROLE: dict[str, dict[type, Callable[[Any, Ledger], Any]]] = {
     },
     "system": {**dict.fromkeys(ENCODERS, _lose_part), Text: _encode_foreign_text, Opaque: _encode_opaque},
 }
-ENCODERS_BY_ROLE["answer"] = {**ENCODERS_BY_ROLE["assistant"], ToolCall: _encode_response_call}
+ENCODERS_BY_ROLE["answer"] = {
+    **ENCODERS_BY_ROLE["assistant"],
+    Text: _encode_answer_text,
+    Refusal: _encode_answer_refusal,
+    ToolCall: _encode_response_call,
+}
 _NATIVE_ENCODERS = {"answer": {**ENCODERS, ToolCall: _encode_response_call}}
 # For values of this wire that are sent to the newest version of the API, which accepts less than the version before.
 _NEWEST_ENCODERS: dict[str, dict[type, Callable[[Any, Ledger], Any]]] = {

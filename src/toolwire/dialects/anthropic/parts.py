@@ -77,6 +77,10 @@ def _decode_reference(unparsed: dict[str, Any]) -> Part | None:
     return None if name is None else Text(name, cache=cache, opaque=opaque)
 
 
+UNCITED = {"type": "text", "text": "", "citations": None}
+"""A text block of an answer without citations. The schema requires the key (@anthropic-ai/sdk 1.14.0, `TextBlock`)."""
+
+
 def encode_text(part: Text, ledger: Ledger) -> dict[str, Any]:
     """Encode a text block, or a `tool_reference` block if the text came from one."""
     body: dict[str, Any] = {"type": "text", "text": part.text}
@@ -90,6 +94,7 @@ def encode_text(part: Text, ledger: Ledger) -> dict[str, Any]:
 
 
 def _take_citations(unparsed: dict[str, Any]) -> list[Citation] | None:
+    """Remove the citations from the unparsed keys of a text, and decode them. A list of anything else stays."""
     bodies = unparsed.get("citations")
     if type(bodies) is not list or not bodies or not all(type(body) is dict for body in bodies):
         return None

@@ -20,7 +20,7 @@ from toolwire.encoding.families import family_of
 from toolwire.encoding.ledger import Ledger, copy_body, made_by, spelling_of, take, take_entries, unusual_path
 from toolwire.encoding.quirks import PLAIN, Quirks
 from toolwire.encoding.reasoning import EFFORTS, UNTHINKING
-from toolwire.encoding.repair import OPENING_TEXT, add_opening_turn, begins_with_opening_turn, repair
+from toolwire.encoding.repair import JSON_REQUEST, OPENING_TEXT, add_opening_turn, begins_with_opening_turn, repair
 from toolwire.encoding.request_fields import ABSENT
 from toolwire.encoding.settings import (
     NUMBER,
@@ -106,6 +106,8 @@ def encode_request(request: Request, quirks: Quirks = PLAIN, **settings: Any) ->
         _default_max_tokens(body, ledger)
     messages = context.messages if is_native else repair(context.messages, ledger.losses)
     first = _encode_system(context.system, messages, body, ledger, is_native=is_native)
+    if request.output is not None and _lacks_schema(request.output):
+        _ask_for_json(body)
     if tools:
         body["tools"] = tools
     encoded = encode_messages(messages, ledger, first)
@@ -161,7 +163,9 @@ def _drop_thinking_budget(body: dict[str, Any], turns: list[Any], ledger: Ledger
     """
     if body["thinking"].get("type") == "enabled" and answers_unthought_calls(turns):
         del body["thinking"]
-        ledger.lose("thinking", "thinking", f"{DIALECT} requires thinking before the calls that are answered")
+        ledger.lose(
+            "thinking", "thinking", f"{DIALECT} requires thinking before the calls that are answered, and there is none"
+        )
 
 
 def _encode_system(system: Any, messages: Any, body: dict[str, Any], ledger: Ledger, *, is_native: bool) -> int:
@@ -188,6 +192,22 @@ def _encode_system(system: Any, messages: Any, body: dict[str, Any], ledger: Led
         ledger.path, ledger.is_native = ("system",), is_native
         body["system"] = encode_blocks(system, ledger, "system")
     return first
+
+
+def _lacks_schema(output: Output) -> bool:
+    """Return True if an output is JSON of any form, which Messages can be asked for only in words."""
+    return output.schema is None and output.kind != "text"
+
+
+def _ask_for_json(body: dict[str, Any]) -> None:
+    """Append a constant sentence to the system prompt, so that the beginning of the prompt stays cached."""
+    match body.get("system"):
+        case str(system):
+            body["system"] = f"{system}\n\n{JSON_REQUEST}"
+        case list(blocks):
+            body["system"] = [*blocks, {"type": "text", "text": JSON_REQUEST}]
+        case _:
+            body["system"] = JSON_REQUEST
 
 
 def _set_system(text: str, field: str, body: dict[str, Any], ledger: Ledger) -> None:
@@ -250,13 +270,13 @@ def _explain_refusal(field: str, request: Request) -> str | None:
     """
     value, thinks = getattr(request, field), mode_of_thinking(request) in _THINKING_MODES
     if not 0 <= value <= (value if field == "top_k" else 1):
-        return f"{DIALECT} takes 0 or more" if field == "top_k" else f"{DIALECT} takes 0 to 1"
+        return f"{DIALECT} accepts 0 or more" if field == "top_k" else f"{DIALECT} accepts 0 to 1"
     if thinks and not (field == "temperature" and value == 1) and not (field == "top_p" and value >= _MIN_TOP_P):
         return f"{DIALECT} rejects it while the model thinks"
     kept, dropped = ("top_p", "temperature") if request.temperature == 1 else ("temperature", "top_p")
     both = field == dropped and getattr(request, kept) is not None
     if both and family_of(request.model).temperature_with_top_p is False and _explain_refusal(kept, request) is None:
-        return f"{request.model} takes either temperature or top_p"
+        return f"{request.model} accepts either temperature or top_p"
     return None
 
 
@@ -290,10 +310,10 @@ def _encode_thinking(request: Request, ledger: Ledger) -> Any:
     if budget is not None and (mode == "enabled" or is_native):
         body["budget_tokens"] = budget if is_native else max(budget, _MIN_BUDGET)
         if body["budget_tokens"] != budget:
-            detail = f"{DIALECT} takes at least {_MIN_BUDGET}"
+            detail = f"{DIALECT} accepts at least {_MIN_BUDGET}"
             ledger.lose("thinking_budget", "thinking_budget", detail, "approximated")
     elif budget is not None:
-        detail = f"{DIALECT} takes a budget only for enabled thinking, not for {mode}"
+        detail = f"{DIALECT} accepts a budget only for enabled thinking, not for {mode}"
         ledger.lose("thinking_budget", "thinking_budget", detail)
     if display is not None:
         known_display = _DISPLAYS.get(display, display if is_native else None)
@@ -362,7 +382,7 @@ def _encode_effort(request: Request, ledger: Ledger) -> Any:
     levels = _EFFORTS[1:] if family.efforts is None else tuple(filter(_EFFORTS.__contains__, family.efforts))
     if not levels:
         thinks = mode in _THINKING_MODES
-        detail = f"{request.model} takes {'a budget' if thinks else 'no effort'}"
+        detail = f"{request.model} accepts no effort{': a thinking budget is sent' if thinks else ''}"
         ledger.lose("effort", "effort", detail, "approximated" if thinks else "dropped")
         return ABSENT
     if family.much_effort_without_thinking is False and mode in UNTHINKING:
@@ -395,6 +415,10 @@ def _encode_stop(request: Request, ledger: Ledger) -> Any:
 
 def _encode_format(request: Request, ledger: Ledger) -> Any:
     output: Any = request.output
+    if _lacks_schema(output):
+        detail = f"{DIALECT} has no JSON without a schema: the system prompt asks for it"
+        ledger.lose("output", f"output_{output.kind}", detail, "approximated")
+        return ABSENT
     if output.schema is None:
         ledger.lose("output", f"output_{output.kind}", f"{DIALECT} has no output format {output.kind} without a schema")
         return ABSENT
@@ -418,7 +442,7 @@ def _encode_metadata(request: Request, ledger: Ledger) -> Any:
     """
     user = request.user if request.user is not None else request.safety_identifier
     if request.user is not None and request.safety_identifier is not None:
-        ledger.lose("safety_identifier", "user", f"{DIALECT} takes one id of the user: that of `user` is sent")
+        ledger.lose("safety_identifier", "user", f"{DIALECT} accepts one id of the user: that of `user` is sent")
     if "@" in (user or "") and not made_by(request.opaque, DIALECT):
         field = "user" if request.user is not None else "safety_identifier"
         ledger.lose(field, "user", f"{DIALECT} rejects an email address as the id of a user")

@@ -1,5 +1,6 @@
 """Responses of the Messages API: content, stop reason and usage."""
 
+from collections.abc import Mapping
 from itertools import zip_longest
 from typing import Any
 
@@ -83,6 +84,19 @@ def _is_fallback(part: Part | None) -> bool:
 
 
 _CONSTANTS = {"type": "message", "role": "assistant"}
+# Keys that the schema of an answer requires, and of which another wire knows nothing (@anthropic-ai/sdk 1.14.0,
+# Message, Usage and MessageDeltaUsage; 2026-11-27).
+UNKNOWN_AT_END: dict[str, Any] = {"stop_details": None, "container": None}
+_UNKNOWN: dict[str, Any] = {"stop_sequence": None, **UNKNOWN_AT_END, "diagnostics": None}
+UNKNOWN_COUNTS_AT_END: dict[str, Any] = {"output_tokens_details": None, "server_tool_use": None}
+_NOTHING: Mapping[str, Any] = {}
+_UNKNOWN_COUNTS: dict[str, Any] = {
+    "cache_creation": None,
+    **UNKNOWN_COUNTS_AT_END,
+    "inference_geo": None,
+    "service_tier": None,
+    "speed": None,
+}
 
 
 def encode_response(response: Response, quirks: Quirks = PLAIN, **settings: Any) -> Encoded:
@@ -93,7 +107,7 @@ def encode_response(response: Response, quirks: Quirks = PLAIN, **settings: Any)
     ledger = Ledger(WIRE, quirks, settings, "response")
     opaque = response.opaque
     is_native = opaque is not None and opaque.dialect == DIALECT
-    body: dict[str, Any] = {} if is_native else {**_CONSTANTS, "stop_sequence": None}
+    body: dict[str, Any] = {} if is_native else {**_CONSTANTS, **_UNKNOWN}
     if response.id is not None or not is_native:
         body["id"] = f"msg_{fingerprint(response)}" if response.id is None else response.id
     if response.model is not None or not is_native:
@@ -105,7 +119,7 @@ def encode_response(response: Response, quirks: Quirks = PLAIN, **settings: Any)
         body.setdefault("content", [])
         body.setdefault("stop_reason", None)
     if response.usage is not None or not is_native:
-        body["usage"] = encode_usage(response.usage or Usage(), ledger)
+        body["usage"] = encode_usage(response.usage or Usage(), ledger, _NOTHING if is_native else _UNKNOWN_COUNTS)
     _lose_response_fields(response, ledger)
     ledger.replay(body, opaque)
     return Encoded("", body, tuple(ledger.losses))
@@ -201,8 +215,11 @@ def _count_separate(body: dict[str, Any], key: str) -> int:
     return sum(count_in(entry, key) or 0 for entry in separate)
 
 
-def encode_usage(usage: Usage, ledger: Ledger) -> dict[str, Any]:
-    """Encode token counts. The counts that this wire wrote are kept if they still mean `usage`."""
+def encode_usage(usage: Usage, ledger: Ledger, unknown: Mapping[str, Any] = _NOTHING) -> dict[str, Any]:
+    """Encode token counts. The counts that this wire wrote are kept if they still mean `usage`.
+
+    Counts of another wire also get the keys in `unknown`.
+    """
     is_native = made_by(usage.opaque, DIALECT)
     body: dict[str, Any] = dict(usage.opaque.value) if is_native else {}  # type: ignore[union-attr]
     if is_native and usage == decode_usage(body):
@@ -224,4 +241,4 @@ def encode_usage(usage: Usage, ledger: Ledger) -> dict[str, Any]:
             "thinking_tokens": usage.reasoning_tokens,
         }
     lose_counts(usage, ledger)
-    return body
+    return body if is_native else {**body, **{key: None for key in unknown if key not in body}}

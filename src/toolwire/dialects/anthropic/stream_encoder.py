@@ -11,11 +11,18 @@ Rules of this file:
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from toolwire.dialects.anthropic.calls import encode_call
+from toolwire.dialects.anthropic.calls import encode_answer_call
 from toolwire.dialects.anthropic.error import encode_error
 from toolwire.dialects.anthropic.messages import ENCODERS, ENCODERS_BY_ROLE
-from toolwire.dialects.anthropic.parts import DIALECT, WIRE, encode_citation, encode_text
-from toolwire.dialects.anthropic.response import FINISH_REASONS, encode_response, encode_stop_reason, encode_usage
+from toolwire.dialects.anthropic.parts import DIALECT, UNCITED, WIRE, encode_citation, encode_text
+from toolwire.dialects.anthropic.response import (
+    FINISH_REASONS,
+    UNKNOWN_AT_END,
+    UNKNOWN_COUNTS_AT_END,
+    encode_response,
+    encode_stop_reason,
+    encode_usage,
+)
 from toolwire.encoding.finish import CUT, is_text_of_call, looks_complete
 from toolwire.encoding.quirks import PLAIN, Quirks
 from toolwire.streams import ARGUMENTS_CHANGED, AnyTextDelta, SequentialEncoder, StreamEncoder, encode_json
@@ -48,7 +55,7 @@ from toolwire.wire.framing import write_event
 
 _BLOCK_EVENTS = ("content_block_start", "content_block_delta", "content_block_stop")
 _DELTA_FIELDS = frozenset({"container", "stop_details"})
-_LAZY_BLOCKS: dict[type, dict[str, Any]] = {part_type: {"type": "text", "text": ""} for part_type in (Text, Refusal)}
+_LAZY_BLOCKS: dict[type, dict[str, Any]] = dict.fromkeys((Text, Refusal), UNCITED)
 _TEXT_FIELDS = {TextDelta: "text", RefusalDelta: "text", ThinkingDelta: "thinking"}
 
 
@@ -150,7 +157,7 @@ class Encoder(SequentialEncoder):
         return before + self._write_delta(delta)
 
     def write_signature(self, event: SignatureDelta) -> bytes:
-        """Write a signature of this wire. The signature of another wire means nothing here."""
+        """Encode a signature. A signature of another wire is not written, because only that wire can check it."""
         if not self._is_native_part:
             return b""
         return self._write_delta({"type": "signature_delta", "signature": event.signature})
@@ -197,7 +204,7 @@ class Encoder(SequentialEncoder):
         before = self._stop_held_call()
         self._is_native_part = self.is_native(event)
         call = ToolCall(event.id, event.name, {}, event.index, opaque=event.opaque)
-        self._set_block(event.key, encode_call(call, self.ledger))
+        self._set_block(event.key, encode_answer_call(call, self.ledger))
         self._is_free_text = event.custom
         self._fragments = []
         return before + self._start_block()
@@ -219,7 +226,7 @@ class Encoder(SequentialEncoder):
         elif not self._delta_count and call.plain_arguments:
             data = self._write_delta(_input_delta(call.plain_arguments))
         if call.error is not None and call.complete:
-            self.ledger.lose("raw", "bad_arguments", f"{call.error}; {DIALECT} takes only an object")
+            self.ledger.lose("raw", "bad_arguments", f"{call.error}; {DIALECT} accepts only an object")
         if not self._is_native_part:
             self.ledger.lose_opaque(call.opaque)
         text = "".join(self._fragments)
@@ -273,7 +280,9 @@ class Encoder(SequentialEncoder):
     def write_ending(self, *, complete: bool) -> bytes:
         """Write the stop reason and the usage if they are known, and the end if the answer is `complete`."""
         self.set_path()
-        usage = encode_usage(self._usage or Usage(), self.ledger)
+        unknown, unknown_counts = ({}, {}) if self._is_native else (UNKNOWN_AT_END, UNKNOWN_COUNTS_AT_END)
+        usage = encode_usage(self._usage or Usage(), self.ledger, unknown_counts)
+        self._final_delta = {**unknown, **self._final_delta}
         data = b""
         if complete or self._final_delta["stop_reason"] is not None:
             data = self._stop_held_call(self._finish_reason, last=True)
@@ -281,7 +290,7 @@ class Encoder(SequentialEncoder):
         return data + (_write_event("message_stop", {}) if complete else b"")
 
 
-_FREE_TEXT_LOSS = f"{DIALECT} takes only an object: the free text is its argument `input`"
+_FREE_TEXT_LOSS = f"{DIALECT} accepts only an object: the free text is sent as the argument `input`"
 _DELTA_EVENT = b'event: content_block_delta\ndata: {"type":"content_block_delta","index":%d,"delta":%b}\n\n'
 _STOP_EVENT = b'event: content_block_stop\ndata: {"type":"content_block_stop","index":%d}\n\n'
 _END_ENCODERS: dict[Any, Any] = {Text: encode_text, Refusal: ENCODERS_BY_ROLE["assistant"][Refusal]}

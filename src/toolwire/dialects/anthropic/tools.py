@@ -263,7 +263,7 @@ def _explain_unforced_choice(request: Request) -> str | None:
 
 
 def mode_of_thinking(request: Request) -> str | None:
-    """Return the thinking mode that `request` has_complete_calls for by any of its fields, or None."""
+    """Return the thinking mode that `request` asks for by any of its fields, or None."""
     budget = request.thinking_budget
     if request.thinking is not None:
         return request.thinking

@@ -5,8 +5,8 @@ Rules of this file:
 - A result without an id answers the next open call of the same name, else the next open call.
 - A result is an object. `{"output": text}` and `{"error": text}` are decoded as their text. Any other object is decoded
   as its compact JSON text. Encoding reverses this exactly.
-- `{"result": value}`, which Google's own clients send, is decoded as the value. So is a value that is no object. They
-  are encoded in this form only if they were received in it.
+- An object in which a client only wraps a value (`_wrapper_of`) is decoded as the value. So is a value that is no
+  object. They are encoded in this form only if they were received in it. An object with another key is a result itself.
 - A result is sent with the name that its call was sent with, because the server rejects any other name.
 """
 
@@ -125,7 +125,8 @@ def decode_result(value: Any, unparsed: dict[str, Any], part: GeminiPartSpelling
     if type(value) is not dict:
         return None
     inner = value.copy()
-    name, is_escaped = take(inner, "name", str), False
+    inner_name, is_escaped = take(inner, "name", str), False
+    name = inner_name
     if name is not None:
         name, is_escaped = WIRE.restore_name(name)
     call_id = take(inner, "id", str) if inner.get("id") else None
@@ -133,7 +134,7 @@ def decode_result(value: Any, unparsed: dict[str, Any], part: GeminiPartSpelling
     response, is_error = inner.get("response"), False
     if response is not None:
         del inner["response"]
-        content, is_error = read_response(response)
+        content, is_error = read_response(response, inner_name)
     media = take(inner, "parts", list) if inner.get("parts") else None
     if media is not None:
         text_parts: list[Part] = [Text(content, opaque=WIRE.plain)] if type(content) is str and content else []
@@ -144,7 +145,7 @@ def decode_result(value: Any, unparsed: dict[str, Any], part: GeminiPartSpelling
         **_shared_spelling(part, is_escaped),
         id=None if call_id is None else UNSET,
         has_no_response=media is not None and response is None,
-        response=UNSET if response is None or _is_written_as_text(response) else response,
+        response=UNSET if response is None or _is_usual(response, inner_name) else response,
     )
     return ToolResult(call_id, name, content, is_error, opaque=WIRE.mark(unparsed, spelling))
 
@@ -162,33 +163,68 @@ def _decode_result_media(body: Any) -> Part:
     return part if isinstance(part, Image | Document | Audio) else Opaque(DIALECT, body)
 
 
-def _is_written_as_text(response: Any) -> bool:
-    """Return True if `write_response` encodes a text as such a `response`."""
-    return _wraps_text(response) and "result" not in response
+# The keys under which clients wrap a result of any value: `result` those of Google (google-genai, google-adk),
+# `return_value` pydantic-ai, `content` litellm and semantic-kernel (seen 2026-11-27).
+_WRAPPERS = frozenset({"result", "return_value", "content"})
+# The keys of a text, as Google names them (https://ai.google.dev/api/caching#FunctionResponse). Strands' `GeminiModel`
+# writes a list of texts under `output`.
+_TEXT_WRAPPERS = frozenset({"output", "error"})
+_TEXT_KEYS = frozenset({"type", "text"})
 
 
-def _wraps_text(response: Any) -> bool:
-    """Return True if `response` only wraps a text, or under `result` any value."""
-    if type(response) is not dict or len(response) != 1:
+def _is_usual(response: Any, name: str | None) -> bool:
+    """Return True if `response` only wraps a text, and is exactly the object that is written for this text."""
+    if _wrapper_of(response, name) not in _TEXT_WRAPPERS:
         return False
-    return "result" in response or type(response.get("output", response.get("error"))) is str
+    text, is_error = read_response(response, name)
+    return bool(response == write_response(text, is_error=is_error, name=name))
 
 
-def read_response(response: Any) -> tuple[str, bool]:
-    """Return a result's `response` as text, and whether it is an error. `response` may be a value that is no object."""
-    if not _wraps_text(response):
-        return response if type(response) is str else format_arguments(response), False
-    [(key, value)] = response.items()
+def _wrapper_of(response: Any, name: str | None) -> str | None:
+    """Return the key under which `response` only wraps a value, or None. `name` is that of the tool.
+
+    The AI SDK sends the name of the tool beside the content (https://github.com/vercel/ai, `@ai-sdk/google`).
+    """
+    if type(response) is not dict:
+        return None
+    if len(response) == 1:
+        [(key, value)] = response.items()
+        is_text = key in _TEXT_WRAPPERS and (type(value) is str or (key == "output" and _is_text_list(value)))
+        return key if key in _WRAPPERS or is_text else None
+    is_named = len(response) == 2 and "content" in response and name is not None and response.get("name") == name
+    return "content" if is_named else None
+
+
+def read_response(response: Any, name: str | None = None) -> tuple[str, bool]:
+    """Return a result's `response` as text, and whether it is an error. `name` is that of the tool.
+
+    `response` may be a value that is no object.
+    """
+    key = _wrapper_of(response, name)
+    value = response if key is None else response[key]
+    if key is not None and _is_text_list(value):
+        value = "\n".join(part["text"] for part in value)
     return value if type(value) is str else format_arguments(value), key == "error"
 
 
-def write_response(text: str, *, is_error: bool) -> dict[str, Any]:
+def _is_text_list(value: Any) -> bool:
+    return type(value) is list and bool(value) and all(map(_is_text_part, value))
+
+
+def _is_text_part(value: Any) -> bool:
+    """Return True if `value` is a part with text alone, as the clients of Gemini and of MCP write it."""
+    if type(value) is not dict or type(value.get("text")) is not str or value.get("type", "text") != "text":
+        return False
+    return all(key in _TEXT_KEYS or other is None for key, other in value.items())
+
+
+def write_response(text: str, *, is_error: bool, name: str | None = None) -> dict[str, Any]:
     """Return the `response` object of a result, from which `read_response` returns exactly `text` and `is_error`."""
     if is_error:
         return {"error": text}
     if text.startswith("{"):
         response, error = parse_arguments(text)
-        if error is None and format_arguments(response) == text and not _wraps_text(response):
+        if error is None and format_arguments(response) == text and _wrapper_of(response, name) is None:
             return response
     return {"output": text}
 
@@ -206,10 +242,10 @@ def encode_result(part: ToolResult, ledger: Conversation) -> dict[str, Any]:
     text, media = (part.content, []) if type(part.content) is str else _encode_result_content(part.content, ledger)
     if part.content or not is_native or type(part.content) is str:
         response = spelling.response
-        if response is not UNSET and (text, part.is_error) == read_response(response):
+        if response is not UNSET and (text, part.is_error) == read_response(response, name):
             inner["response"] = response
         elif text or not spelling.has_no_response:
-            inner["response"] = write_response(text, is_error=part.is_error)
+            inner["response"] = write_response(text, is_error=part.is_error, name=name)
     if media:
         inner["parts"] = media
     inner = unparsed_of(part.opaque, DIALECT, "functionResponse") | inner

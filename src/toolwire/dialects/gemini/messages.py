@@ -293,7 +293,9 @@ def _encode_foreign(message: Message, ledger: Conversation, builder: _ContentsBu
 
 def _encode_user(parts: list[Any], ledger: Conversation, builder: _ContentsBuilder) -> None:
     if not parts:
-        ledger.lose("content", "empty", f"{DIALECT} rejects an empty content", "approximated")
+        ledger.lose(
+            "content", "empty", f"{DIALECT} rejects an empty content: {_PLACEHOLDER_TEXT} is sent", "approximated"
+        )
         parts = [{"text": _PLACEHOLDER_TEXT}]
     results = [part for part in parts if _has_result(part)]
     others = [part for part in parts if not _has_result(part)] if results else parts
@@ -307,7 +309,12 @@ def _encode_late_system(message: Message, ledger: Conversation, builder: _Conten
     """Encode a system or developer message after the start of the conversation, as marked text of the user."""
     parts = encode_content(message, ledger, "system")
     parts = [{**part, "text": wrap_reminder(part["text"])} if "text" in part else part for part in parts]
-    ledger.lose("role", f"{message.role}_late", "sent as a message of the user at the same position", "approximated")
+    ledger.lose(
+        "role",
+        f"{message.role}_late",
+        f"{DIALECT} has system text only at the start: it is sent in a reminder of the user",
+        "approximated",
+    )
     if parts:
         builder.add_deferred_media()
         builder.add_user_parts(parts, expects_more=True)
@@ -359,7 +366,7 @@ def _encode_part(part: Part, ledger: Conversation, role: str) -> dict[str, Any] 
         case ServerToolCall() | ServerToolResult():
             return encode_server_part(part, ledger)
         case Refusal():
-            ledger.lose("", "refusal", f"{DIALECT} has no refusals; sent as text", "approximated")
+            ledger.lose("", "refusal", f"{DIALECT} has no refusals: text is sent", "approximated")
             return encode_text(Text(part.text, cache=part.cache, opaque=part.opaque), ledger)
     ledger.lose_part(part, f"a content of the {role} in {DIALECT}")
     return None

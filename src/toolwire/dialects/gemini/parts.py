@@ -187,14 +187,14 @@ def encode_thinking(part: Thinking, ledger: Ledger) -> dict[str, Any] | None:
         return None
     body: dict[str, Any] = {"text": part.text, "thought": True}
     if part.signature is not None and is_foreign:
-        ledger.lose_signature(part, f"it binds the thinking to {part.opaque.dialect}")  # type: ignore[union-attr]
+        ledger.lose_signature(part, f"only {part.opaque.dialect} can check this signature")  # type: ignore[union-attr]
     elif part.signature is not None:
         body[SIGNATURE] = part.signature
     if not made_by(part.opaque, DIALECT):
         if not part.text and SIGNATURE not in body:
             ledger.lose("", "thinking", "thinking without text is not sent", severity="minor")
             return None
-        ledger.lose("text", "thinking", "sent as an unsigned thought", "approximated")
+        ledger.lose("text", "thinking", "the thinking is sent as an unsigned thought", "approximated")
     return _finish(body, part, ledger)
 
 
@@ -214,7 +214,7 @@ _MEDIA_TYPE_BY_SUFFIX = {
     "md": "text/markdown",
 }
 _SOURCES = ("data", "url", "text")
-_FEW_URLS = "the server fetches few URLs outside of Google's storage"
+_FEW_URLS = "Gemini's servers fetch few URLs outside of Google's storage: send the data to be sure"
 
 
 def _media_class(media_type: str | None) -> type:
@@ -276,7 +276,7 @@ def _choose_source(part: Image | Document | Audio, ledger: Ledger) -> str | None
             ledger.lose(field, "media_source", f"{DIALECT} accepts media as data or as the URL of a file")
     for field in ("detail", "transcript"):
         if getattr(part, field, None) is not None:
-            ledger.lose(field, f"media_{field}", f"{DIALECT} has no place for it")
+            ledger.lose(field, f"media_{field}", f"{DIALECT} has no field for it")
     return source
 
 

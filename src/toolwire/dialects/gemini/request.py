@@ -322,7 +322,9 @@ def _encode_level(request: Request, ledger: Ledger) -> Any:
         ledger.lose(field, "effort", f"{DIALECT} has no effort {effort}")
         return ABSENT
     if level != effort:
-        ledger.lose(field, "effort", f"this model accepts {level} instead of {effort}", "approximated", "semantic")
+        ledger.lose(
+            field, "effort", f"{request.model} has no effort {effort}: {level} is sent", "approximated", "semantic"
+        )
     return level.upper()
 
 
@@ -333,10 +335,10 @@ def _encode_budget(request: Request, ledger: Ledger) -> Any:
         return _encode_all_as_budget(request, ledger)
     has_level = request.effort is not None or family.thinking_budget is False
     if budget is not None and has_level and not made_by(request.opaque, DIALECT):
-        ledger.lose("thinking_budget", "thinking_budget", "this model accepts a level instead of a number")
+        ledger.lose("thinking_budget", "thinking_budget", f"{request.model} accepts no number of tokens, only a level")
         return ABSENT
     if budget is None and request.thinking not in {None, "disabled"} and request.effort is None:
-        ledger.lose("thinking", "thinking", "this model decides how much to think", "approximated")
+        ledger.lose("thinking", "thinking", f"{request.model} decides itself how much it thinks", "approximated")
     return ABSENT if budget is None else budget
 
 
@@ -344,18 +346,28 @@ def _encode_all_as_budget(request: Request, ledger: Ledger) -> Any:
     """Encode effort, budget and thinking as one budget, for models that accept no level."""
     effort, budget, thinking = request.effort, request.thinking_budget, request.thinking
     if effort is not None and (budget is not None or effort not in _BUDGETS):
-        ledger.lose("effort", "effort", "this model accepts a number of tokens instead", severity="minor")
+        ledger.lose("effort", "effort", f"{request.model} accepts no effort, only a number of tokens", severity="minor")
     elif effort is not None:
         budget = _BUDGETS[effort]
-        ledger.lose("effort", "effort", f"sent as a budget of {budget} tokens", "approximated")
+        ledger.lose(
+            "effort",
+            "effort",
+            f"{request.model} accepts no effort: a budget of {budget} tokens is sent",
+            "approximated",
+        )
     elif budget is None and thinking is not None:
         budget = 0 if thinking == "disabled" else -1
         if thinking != "disabled":
-            ledger.lose("thinking", "thinking", "this model decides how much to think", "approximated")
+            ledger.lose("thinking", "thinking", f"{request.model} decides itself how much it thinks", "approximated")
     if budget is None:
         return ABSENT
     if 0 <= budget < _MIN_BUDGET and family_of(request.model).always_thinks and not made_by(request.opaque, DIALECT):
-        ledger.lose("thinking", "thinking", f"this model thinks with at least {_MIN_BUDGET} tokens", "approximated")
+        ledger.lose(
+            "thinking",
+            "thinking",
+            f"{request.model} always thinks: the least budget, {_MIN_BUDGET}, is sent",
+            "approximated",
+        )
         return _MIN_BUDGET
     return budget
 
@@ -367,7 +379,12 @@ def _decode_include_thoughts(value: Any) -> Understood | None:
 def _encode_include_thoughts(request: Request, ledger: Ledger) -> Any:
     display = request.thinking_display
     if display not in {*_DISPLAYS.values(), "auto"}:
-        ledger.lose("thinking_display", "thinking_display", f"thoughts are summarized, not {display}", "approximated")
+        ledger.lose(
+            "thinking_display",
+            "thinking_display",
+            f"{DIALECT} cannot return thoughts {display}: they are summarized",
+            "approximated",
+        )
     return display != _DISPLAYS[False]
 
 
@@ -383,7 +400,7 @@ def _encode_labels(request: Request, ledger: Ledger) -> Any:
     metadata = request.metadata or {}
     labels = {key: label for key, label in metadata.items() if type(label) is str}
     for key in metadata.keys() - labels.keys():
-        ledger.lose(f"metadata.{key}", "metadata", "a label is a text")
+        ledger.lose(f"metadata.{key}", "metadata", f"{DIALECT} accepts only text as a label")
     return labels if labels or not metadata else ABSENT
 
 
@@ -434,7 +451,7 @@ CONFIG = Settings(
     plain("candidateCount", "n", int),
     at_least("maxOutputTokens", "max_tokens", 1),
     texts("stopSequences", "stop", 5),
-    checked(plain("seed", "seed", int), _SEEDS.__contains__, "takes seeds of 32 bits"),
+    checked(plain("seed", "seed", int), _SEEDS.__contains__, "accepts seeds of 32 bits"),
     within("presencePenalty", "presence_penalty", -2, 2),
     within("frequencyPenalty", "frequency_penalty", -2, 2),
     plain("responseLogprobs", "logprobs", bool),

@@ -181,11 +181,12 @@ class Encoder(SequentialEncoder):
     def _write_chunk(self, entries: list[dict[str, Any]] | None, *, with_counts: bool) -> bytes:
         fields = [] if entries is None else [b'"candidates":' + encode_json(entries)]
         if with_counts and self._usage is not None:
-            fields.append(self._encode_counts())
+            fields.append(self._encode_usage_member())
         self._has_pending = self._has_new_counts = False
         return self._write_frame(b"{" + b",".join(fields) + (self._tail if fields else self._tail.removeprefix(b",")))
 
-    def _encode_counts(self) -> bytes:
+    def _encode_usage_member(self) -> bytes:
+        """Return the member of a chunk that has the usage: its key, a colon and its value."""
         self._has_new_counts = False
         self.set_path()
         counts = encode_json(encode_usage(self._usage, self.ledger))  # type: ignore[arg-type]

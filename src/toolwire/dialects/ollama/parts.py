@@ -98,7 +98,7 @@ def _encode_image(part: Image, ledger: Ledger) -> str | None:
     ledger.lose_fields(part, "media_source", *(("url",) if data is None or data != part.url else ()), "file_id")
     ledger.lose_fields(part, "image_detail", "detail")
     if data is None:
-        ledger.lose("", "image", f"{DIALECT} takes images only as data")
+        ledger.lose("", "image", f"{DIALECT} accepts images only as data")
         return None
     if data != raw and part.media_type is not None and part.media_type != _media_type_of(part.data or data):
         ledger.lose("media_type", "image_type", f"{DIALECT} infers it from the data")

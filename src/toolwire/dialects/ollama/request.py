@@ -137,7 +137,7 @@ _OPTIONS = Settings(
     Setting("num_predict", ("max_tokens",), _decode_num_predict, at_least("num_predict", "max_tokens", 1).encode),
     plain("temperature", "temperature", *NUMBER),
     plain("top_p", "top_p", *NUMBER),
-    checked(plain("top_k", "top_k", *NUMBER), _is_integer, "takes whole numbers"),
+    checked(plain("top_k", "top_k", *NUMBER), _is_integer, "accepts whole numbers"),
     texts("stop", "stop"),
     plain("seed", "seed", int),
     plain("presence_penalty", "presence_penalty", *NUMBER),

@@ -53,7 +53,7 @@ def encode_tool(tool: Tool, ledger: Ledger) -> dict[str, Any]:
 
 
 def encode_choice(request: Request, ledger: Ledger) -> tuple[Collection[str] | None, str]:
-    """Return the names of the tools to offer (None for all), and the sentence that has_complete_calls for a call."""
+    """Return the names of the tools to offer (None for all), and the sentence that asks the model for a call."""
     choice = request.tool_choice
     if choice is None or (choice.mode == "auto" and choice.names is None):
         return None, ""
@@ -78,7 +78,7 @@ def encode_choice(request: Request, ledger: Ledger) -> tuple[Collection[str] | N
     ledger.lose(
         "tool_choice",
         "tool_choice",
-        f"{DIALECT} cannot force a call: the message of the user has_complete_calls for it",
+        f"{DIALECT} cannot force a call: a sentence in the user's message asks for it",
         "approximated",
     )
     return offered, _CALL_ANY if offered is None else _CALL_NAMED.format(names=", ".join(offered))

@@ -92,7 +92,7 @@ def _call_key_of(entry: Any) -> str | None:
 
 
 def _take_id(unparsed: dict[str, Any], key: str) -> tuple[str | None, bool]:
-    """Take an id out of `unparsed`. Return it without its escape, and whether it had one. A text in `NO_IDS` stays."""
+    """Remove an id from `unparsed`. Return it without its escape, and True if it had one. A text in `NO_IDS` stays."""
     written = unparsed.get(key)
     if type(written) is not str or written in NO_IDS:
         return None, False
@@ -101,7 +101,7 @@ def _take_id(unparsed: dict[str, Any], key: str) -> tuple[str | None, bool]:
 
 
 def decode_deprecated_call(unparsed: dict[str, Any], id_seed: int) -> ToolCall | None:
-    """Take the call of the deprecated `function_call` out of the `unparsed` keys of an answer."""
+    """Remove the deprecated `function_call` from the `unparsed` keys of an answer, and decode the call."""
     inner = unparsed["function_call"].copy()
     name, raw = take(inner, "name", str), take(inner, "arguments", str)
     if not name or raw is None:
@@ -200,7 +200,7 @@ def decode_result(body: dict[str, Any], decoded: DecodedMessages) -> Message:
 
 
 def _take_content(unparsed: dict[str, Any], value: Any) -> tuple[str | list[Part], bool]:
-    """Take the content out of `unparsed`. Return its text or its parts, and whether they are an error.
+    """Remove the content from `unparsed`. Return its text or its parts, and True if they are an error.
 
     `value` is the content if it is neither a text nor a list of parts.
     """

@@ -125,7 +125,7 @@ def decode_answer(body: dict[str, Any], id_seed: int = 0) -> Message:
 
 
 def _take_thinking(unparsed: dict[str, Any]) -> list[Part]:
-    """Take the thinking out of the `unparsed` keys of an answer."""
+    """Remove the thinking from the `unparsed` keys of an answer, and decode it."""
     details = unparsed.get("reasoning_details")
     extra = {"reasoning_details": unparsed.pop("reasoning_details")} if type(details) is list and details else {}
     for key in REASONING_KEYS:
@@ -140,7 +140,7 @@ def _take_thinking(unparsed: dict[str, Any]) -> list[Part]:
 
 
 def _take_citations(unparsed: dict[str, Any]) -> Any:
-    """Take the citations out of the `unparsed` keys of an answer, if all of its annotations are citations."""
+    """Remove the citations from the `unparsed` keys of an answer, and decode them, if all annotations are citations."""
     annotations = unparsed.get("annotations")
     if type(annotations) is not list or not annotations:
         return None
@@ -152,7 +152,7 @@ def _take_citations(unparsed: dict[str, Any]) -> Any:
 
 
 def take_audio(unparsed: dict[str, Any]) -> list[Part]:
-    """Take the audio out of the `unparsed` keys of an answer, if it has an id."""
+    """Remove the audio from the `unparsed` keys of an answer, and decode it, if it has an id."""
     inner = unparsed["audio"].copy()
     file_id, data, transcript = take(inner, "id", str), take(inner, "data", str), take(inner, "transcript", str)
     if file_id is None:
@@ -342,7 +342,7 @@ def encode_thinking_key(
     if key == "content":
         blocks.append(encode_thinking(part, spelling.texts, ledger))
         return
-    ledger.lose_signature(part, f"{DIALECT} has no place for it")
+    ledger.lose_signature(part, f"{DIALECT} has no field for it")
     if key == "reasoning_details":
         key = None if spelling.texts == (part.text,) else "reasoning"
     elif key is None and (part.text or not part.signature):

@@ -90,7 +90,7 @@ def simplify_content(blocks: list[Any], ledger: Ledger, separator: str = "\n") -
 
 
 def _encode_user_text(part: Text, ledger: Ledger) -> dict[str, Any]:
-    """Write a text that is not in an answer of the model, and so has no citations."""
+    """Encode a text in a message that the model did not write. Its citations are a loss."""
     if part.citations:
         ledger.lose("citations", "citation", f"{DIALECT} has citations only in answers")
     return encode_text(part, ledger)

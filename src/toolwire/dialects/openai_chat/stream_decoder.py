@@ -563,7 +563,7 @@ def _is_plain(call: PartialCall) -> bool:
 
 
 def _take_error(body: dict[str, Any], *, is_alone: bool) -> Any:
-    """Take an error out of a chunk. vLLM sends one as a whole chunk (`is_alone`), and then [DONE] (2024-2026)."""
+    """Remove an error from a chunk, and decode it. vLLM sends one as a whole chunk, `is_alone` (2024-2026)."""
     error = body.pop("error", None)
     if error is None and is_alone:
         error = {key: body.pop(key) for key in ("message", "type", "param", "code") if key in body}

@@ -158,7 +158,7 @@ def decode_builtin_call(item: dict[str, Any], id_seed: int, index: int, reasonin
 
 
 def _take_builtin_arguments(unparsed: dict[str, Any], key: str) -> Arguments:
-    """Take the arguments of a built-in tool's call out of its unparsed keys."""
+    """Remove the arguments of a built-in tool's call from its unparsed keys, and return them."""
     return take_arguments(unparsed)[0] if key == "arguments" else (unparsed.pop(key), None, None)
 
 
@@ -184,7 +184,7 @@ def _encode_builtin_call(call: ToolCall, builtin: str, items: "Items") -> dict[s
     if not (spelling.has_no_id and is_generated_id(call.id)):
         body["call_id"] = call_id
     if call.name != builtin:
-        ledger.lose("name", "own_tool", f"{DIALECT} knows it as {builtin}")
+        ledger.lose("name", "own_tool", f"the name of this tool in {DIALECT} is {builtin}")
     ledger.lose_fields(call, "own_tool", "custom")
     lose_cache(call, ledger)
     ledger.replay(body, call.opaque)
@@ -235,7 +235,7 @@ def decode_builtin_result(item: dict[str, Any], tool_reader: ToolLayoutReader) -
 
 
 def _take_found_tools(unparsed: dict[str, Any], reader: ToolLayoutReader) -> list[ToolPlace] | None:
-    """Take the tools that a search found out of `unparsed`. They become tools of the request. Return their layout."""
+    """Remove the tools that a search found from `unparsed`. They become tools of the request. Return their layout."""
     if type(unparsed.get("tools")) is not list:
         return None
     layout, contradictions = reader.read_result(unparsed.pop("tools"))
@@ -250,7 +250,7 @@ def _tools_text(layout: list[ToolPlace] | None) -> str | None:
 
 
 def _take_builtin_output(unparsed: dict[str, Any], builtin: str) -> str | None:
-    """Take the output of the tool `builtin` out of `unparsed`, as text."""
+    """Remove the output of the tool `builtin` from `unparsed`, and return it as text."""
     output = unparsed.get("output")
     if type(output) is str:
         del unparsed["output"]
@@ -285,7 +285,9 @@ def _write_builtin_output(body: dict[str, Any], text: str, part: ToolResult, bui
         layout = spelling_of(part.opaque, ResponsesResultSpelling).tools
         body["tools"] = [] if items.tool_writer is None else items.tool_writer.write(layout or [])
         if text != _tools_text(layout):
-            ledger.lose("content", "own_tool", f"the result of a search has tools in {DIALECT}, and no text")
+            ledger.lose(
+                "content", "own_tool", f"the result of a tool search in {DIALECT} is a list of tools, without text"
+            )
         ledger.lose_fields(part, "own_tool", "is_error")
     elif builtin == "shell":
         value, _ = parse_arguments(text)
@@ -299,7 +301,7 @@ def _shell_output(text: str, part: ToolResult, ledger: Ledger) -> dict[str, Any]
     ledger.lose(
         "content",
         "own_tool",
-        f"{DIALECT} lists the output of each command, so this is the output of one",
+        f"{DIALECT} has one output for each command: the text is sent as the output of one",
         "approximated",
         "minor",
     )
@@ -318,7 +320,7 @@ def _join_result_texts(part: ToolResult, ledger: Ledger) -> str:
 
 
 def _take_id(unparsed: dict[str, Any]) -> tuple[str | None, bool]:
-    """Take the `call_id` out of `unparsed`. Return it without its escape, and whether it had one."""
+    """Remove the `call_id` from `unparsed`. Return it without its escape, and True if it had one."""
     written = unparsed.get("call_id")
     if type(written) is not str or not written:
         return None, False
@@ -327,7 +329,7 @@ def _take_id(unparsed: dict[str, Any]) -> tuple[str | None, bool]:
 
 
 def decode_result(item: dict[str, Any]) -> ToolResult:
-    """Read the result of a call."""
+    """Decode an item that is the result of a call."""
     unparsed = item.copy()
     item_type = unparsed.pop("type")
     constants = take_item_constants(unparsed)
@@ -349,7 +351,7 @@ def decode_result(item: dict[str, Any]) -> ToolResult:
 
 
 def _take_output(unparsed: dict[str, Any]) -> tuple[str | list[Part], bool]:
-    """Take the output out of `unparsed`. Return its text or its parts, and whether they are an error."""
+    """Remove the output from `unparsed`. Return its text or its parts, and True if they are an error."""
     output = unparsed.get("output")
     if type(output) is str:
         del unparsed["output"]
@@ -578,7 +580,7 @@ def write_reasoning(part: Thinking, items: Items) -> None:
     if items.response is None or not part.text:
         ledger.lose("", "thinking", f"{DIALECT} accepts only its own reasoning, not that of {origin}")
         return
-    ledger.lose_signature(part, f"{DIALECT} has no place for a signature of {origin}")
+    ledger.lose_signature(part, f"{DIALECT} has no field for a signature of {origin}")
     ledger.lose_fields(part, "thinking", "redacted")
     ledger.lose_fields(part, "cache_mark", "cache")
     ledger.lose_opaque(part.opaque)

@@ -156,7 +156,7 @@ def _rename_call(part: Part, renamed: Mapping[tuple[str, str], str]) -> Part:
 
 
 def _decode_client_item(item: Any, item_type: Any) -> Message:
-    """Read an item of the client that is no result: a message, or an item that stays unparsed."""
+    """Decode an input item that is no tool result: a message, or else an item that stays unparsed."""
     if item_type == "message" and (role := item.get("role")) in _INPUT_ROLES:
         return _decode_message(item, role)
     return WIRE.unparsed_message(item)
@@ -249,18 +249,18 @@ def encode_message(message: Message, items: Items) -> None:
     else:
         _encode_input_message(message, items)
     if len(items.bodies) == item_count:
-        ledger.lose("", "message", f"{DIALECT} has no place for any part of it")
+        ledger.lose("", "message", f"{DIALECT} cannot express any part of this message")
 
 
 def _lose_message_fields(message: Message, ledger: Ledger) -> None:
-    """Report the fields of `message` as losses that have no place in an item."""
+    """Report the losses of the fields of `message` that an item does not have."""
     ledger.lose_opaque(message.opaque)
     if message.role == "tool" and message.parts:
         ledger.lose_around_result(message)
         return
     for field in ("tool_call_id", "name"):
         if getattr(message, field) is not None:
-            ledger.lose(field, field, f"a {message.role} message of {DIALECT} has no place for it")
+            ledger.lose(field, field, f"a {message.role} message of {DIALECT} has no field for it")
 
 
 def _add_message_item(message: Message, content: Any, items: Items) -> None:

@@ -47,6 +47,7 @@ TRAITS = WireTraits(
     has_response_ids=True,
     response_id_prefix="resp_",
     has_response_times=True,
+    repeats_settings=True,
     has_comments=True,
     keep_alive=b": waiting\n\n",
     count_object="response.input_tokens",
@@ -255,7 +256,7 @@ def lose_cache(part: Any, ledger: Ledger) -> None:
 
 
 def _take_citations(unparsed: dict[str, Any]) -> list[Citation] | None:
-    """Take the annotations of a text out of `unparsed`, if all of them are objects with a type."""
+    """Remove the annotations of a text from `unparsed`, and decode them, if all are objects with a type."""
     annotations = unparsed.get("annotations")
     if (
         type(annotations) is not list
@@ -300,7 +301,7 @@ def encode_citation(citation: Citation, ledger: Ledger) -> dict[str, Any] | None
 
 
 def take_item_constants(unparsed: dict[str, Any]) -> dict[str, Any]:
-    """Take the keys of an item out of `unparsed` that other wires ignore: its id, and the status "completed"."""
+    """Remove and return the keys of an item that other wires ignore: its id, and the status "completed"."""
     constants = {"id": unparsed.pop("id")} if type(unparsed.get("id")) is str else {}
     if unparsed.get("status") == "completed":
         constants["status"] = unparsed.pop("status")
@@ -308,7 +309,7 @@ def take_item_constants(unparsed: dict[str, Any]) -> dict[str, Any]:
 
 
 def take_message_constants(unparsed: dict[str, Any]) -> dict[str, Any]:
-    """Take the keys of a message item out of `unparsed` that other wires ignore: its id, status and type."""
+    """Remove and return the keys of a message item that other wires ignore: its id, status and type."""
     constants = take_item_constants(unparsed)
     if "type" in unparsed:
         constants["type"] = unparsed.pop("type")
@@ -343,7 +344,7 @@ def _attach_item_keys(part: Any, unparsed: dict[str, Any], spelling: ResponsesOu
 
 
 def _mark_block(part: Part) -> Part:
-    """Return a later part of an item. One that is not understood is marked as a block, not an item."""
+    """Return a later part of an item. An opaque part is marked as a block, not as an item."""
     if type(part) is not Opaque:
         return part
     return Opaque(DIALECT, part.value, spelling=ResponsesOutputSpelling(is_block=True))

@@ -5,11 +5,14 @@ Rules of this file:
   text becomes the `instructions`. Any other system message is an item.
 - A request of another wire may continue an earlier response (`previous_response_id` in its provider state). It sends
   only the messages after the last turn of the assistant, because the server has stored the others.
+- A response repeats the settings of its request, with OpenAI's default for each setting that the request does not
+  have. Strict clients reject a response without them.
 - An entry of `include` requests log probabilities. Another one requests encrypted reasoning, which the client has to
   send back if the server stores nothing.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
 from typing import Any
 
 from msgspec.structs import replace
@@ -99,7 +102,7 @@ def decode_request(body: dict[str, Any], path: str = "") -> Request:
 
 
 def _take_state(unparsed: dict[str, Any]) -> dict[str, Any] | None:
-    """Take the keys of the server's state out of `unparsed`. Return None if there are none."""
+    """Remove the keys of the server's state from `unparsed`, and return them, or None without such keys."""
     values = {key: unparsed.get(key) for key in _STATE_TYPES}
     state = {key: unparsed.pop(key) for key, value in values.items() if value and type(value) in _STATE_TYPES[key]}
     return state or None
@@ -255,7 +258,7 @@ def _encode_first(message: Message, body: dict[str, Any], ledger: Ledger) -> int
 
 
 def _is_joinable(parts: Any, ledger: Ledger) -> bool:
-    """Return True if the parts can be joined to one string."""
+    """Return True if the parts can be joined to one string: all are text, and none has a cache mark to send."""
     has_marks = ledger.quirks.cache_marks
     return bool(parts) and all(type(part) is Text and not (has_marks and part.cache) for part in parts)
 
@@ -264,7 +267,7 @@ def _join(parts: Any, ledger: Ledger) -> str:
     """Join the texts to one, and report their other fields as losses."""
     for part in ledger.each_part(parts):
         if part.cache is not None:
-            ledger.lose("cache", "cache_mark", f"{DIALECT} servers cache without marks")
+            ledger.lose("cache", "cache_mark", f"servers of {DIALECT} cache without marks")
         if part.citations:
             ledger.lose("citations", "citation", f"{DIALECT} has citations only in output of the model")
         ledger.lose_opaque(part.opaque)
@@ -370,3 +373,96 @@ _SETTINGS = Settings(
     plain("prompt_cache_key", "cache_key", str),
 )
 SETTING_PATHS = _SETTINGS.paths()
+
+# The settings that a response repeats, and their defaults (openai 3.57.0, Response and ResponseCreateParams;
+# https://www.openresponses.org/specification, ResponseResource; 2026-11-27).
+_REPEATED: Mapping[str, Any] = {
+    "background": False,
+    "frequency_penalty": 0,
+    "instructions": None,
+    "max_output_tokens": None,
+    "max_tool_calls": None,
+    "metadata": {},
+    "parallel_tool_calls": True,
+    "presence_penalty": 0,
+    "previous_response_id": None,
+    "prompt_cache_key": None,
+    "reasoning": {"effort": None, "summary": None},
+    "safety_identifier": None,
+    "service_tier": "default",
+    "store": True,
+    "temperature": 1.0,
+    "text": {"format": {"type": "text"}},
+    "tool_choice": "auto",
+    "tools": [],
+    "top_logprobs": 0,
+    "top_p": 1.0,
+    "truncation": "disabled",
+    "user": None,
+}
+# Settings that a response has only if the request has them.
+_REPEATED_IF_SENT = ("context_management", "conversation", "prompt", "prompt_cache_options", "prompt_cache_retention")
+# Keys that the repeated declaration of a function and the repeated schema of an output always have.
+_FUNCTION = {"description": None, "parameters": None, "strict": None}
+_SCHEMA = {"description": None, "strict": False}
+
+
+def echo_of(request: Request | None) -> dict[str, Any]:
+    """Return the settings that a response to `request` repeats. Without a request, return the defaults."""
+    body = {} if request is None else _settings_of(request)
+    echo = {key: deepcopy(usual) if body.get(key) is None else body[key] for key, usual in _REPEATED.items()}
+    echo |= {key: body[key] for key in _REPEATED_IF_SENT if body.get(key) is not None}
+    for key, complete in _COMPLETERS.items():
+        if key in echo:
+            echo[key] = complete(echo[key])
+    return echo
+
+
+def _settings_of(request: Request) -> dict[str, Any]:
+    """Return the body of `request` without its messages. It is written as it was asked, on whatever wire."""
+    context = replace(request.context, messages=[one for one in request.messages if _declares_tools(one)])
+    opaque = request.opaque if made_by(request.opaque, DIALECT) else WIRE.plain
+    return encode_request(replace(request, context=context, opaque=opaque)).body
+
+
+def _declares_tools(message: Message) -> bool:
+    """Return True if a result in `message` declares tools, which are then not among the `tools` of the request."""
+    parts = message.parts if message.role == "tool" else ()
+    return any(spelling_of(part.opaque, ResponsesResultSpelling).tools for part in parts)  # type: ignore[union-attr]
+
+
+def _complete_tools(tools: Any) -> Any:
+    """Return declarations in which each function has all keys."""
+    if type(tools) is not list:
+        return []
+    return [{**_FUNCTION, **tool} if _is_of_type(tool, "function") else tool for tool in tools]
+
+
+def _complete_text(text: Any) -> Any:
+    """Return the settings of the text with a format. The format of a schema has all keys."""
+    defaults = _REPEATED["text"]
+    completed = {**deepcopy(defaults), **(text if type(text) is dict else {})}
+    if _is_of_type(completed["format"], "json_schema"):
+        completed["format"] = {**_SCHEMA, **completed["format"]}
+    return completed
+
+
+def _complete_reasoning(reasoning: Any) -> Any:
+    return {**_REPEATED["reasoning"], **(reasoning if type(reasoning) is dict else {})}
+
+
+def _complete_conversation(conversation: Any) -> Any:
+    """Return the conversation as an object. A request may name it by its id alone."""
+    return {"id": conversation} if type(conversation) is str else conversation
+
+
+def _is_of_type(value: Any, name: str) -> bool:
+    return type(value) is dict and value.get("type") == name
+
+
+_COMPLETERS: Mapping[str, Callable[[Any], Any]] = {
+    "tools": _complete_tools,
+    "text": _complete_text,
+    "reasoning": _complete_reasoning,
+    "conversation": _complete_conversation,
+}

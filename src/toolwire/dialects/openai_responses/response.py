@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from toolwire.dialects.openai_responses.calls import BLANK_LINE, TEXT_TYPES, Items, decode_reasoning
 from toolwire.dialects.openai_responses.messages import decode_answer, encode_answer
 from toolwire.dialects.openai_responses.parts import DIALECT, WIRE
-from toolwire.dialects.openai_responses.request import SERVICE_TIERS
+from toolwire.dialects.openai_responses.request import SERVICE_TIERS, echo_of
 from toolwire.encoding.finish import (
     CUT,
     Counts,
@@ -106,13 +106,13 @@ def decode_response(body: dict[str, Any]) -> Response:
 
 
 def _take_time(unparsed: dict[str, Any]) -> float | None:
-    """Take the time of creation out of `unparsed`, if it is a finite number."""
+    """Remove the time of creation from `unparsed`, and return it, if it is a finite number."""
     created: Any = unparsed.get("created_at")
     return unparsed.pop("created_at") if type(created) in NUMBER and isfinite(created) else None
 
 
 def _decode_finish(message: Message, unparsed: dict[str, Any]) -> Choice:
-    """Take the finish reason out of `unparsed`, and return the answer. Calls that may be cut off are marked."""
+    """Remove the finish reason from `unparsed`, and return the answer. Calls that may be cut off are marked."""
     raw = take(unparsed, "status", str)
     details = unparsed.get("incomplete_details")
     reason = details.get("reason") if type(details) is dict and details.keys() == {"reason"} else None
@@ -148,12 +148,18 @@ def decode_finish_reason(raw: str | None, incomplete: bool, *, called: bool, ref
 def encode_response(response: Response, quirks: Quirks = PLAIN, **settings: Any) -> Encoded:
     """Write a response's body as a server with these `quirks`, and report what the wire cannot express as losses.
 
-    `settings` replace single quirks. Their `names` are tool names that are written unchanged.
+    `settings` replace single quirks. Their `names` are tool names that are written unchanged, their `request` is the
+    request that is answered, and their `clock` returns the time at which the answer is complete.
     """
     ledger = Ledger(WIRE, quirks, settings, "response")
+    return encode_with_echo(response, ledger, {} if made_by(response.opaque, DIALECT) else echo_of(ledger.request))
+
+
+def encode_with_echo(response: Response, ledger: Ledger, echo: dict[str, Any]) -> Encoded:
+    """Write a response's body. If it is of another wire, it repeats the settings in `echo`."""
     is_native = made_by(response.opaque, DIALECT)
-    body: dict[str, Any] = {} if is_native else _required_keys(response)
-    fields = {"id": response.id, "created_at": response.created, "model": response.model}
+    body: dict[str, Any] = {} if is_native else _required_keys(response, echo)
+    fields = {"id": response.id, "created_at": _encode_time(response, ledger), "model": response.model}
     body |= {key: value for key, value in fields.items() if value is not None}
     for choice in response.choices[:1]:
         _encode_choice(choice, body, Items(ledger, response))
@@ -164,29 +170,36 @@ def encode_response(response: Response, quirks: Quirks = PLAIN, **settings: Any)
         write_tier(response, body, SERVICE_TIERS, ledger)
     for key, value in (response.provider_state or {}).items():
         if key != "previous_response_id" or value != body.get("id"):
-            ledger.lose(f"provider_state.{key}", "provider_state", f"{DIALECT} keeps it in its id")
+            ledger.lose(f"provider_state.{key}", "provider_state", f"a response of {DIALECT} has no field for it")
     ledger.replay(body, response.opaque)
     return Encoded("", body, tuple(ledger.losses))
 
 
-def _required_keys(response: Response) -> dict[str, Any]:
-    """Return all keys that a client of this wire requires, with default values."""
+def _encode_time(response: Response, ledger: Ledger) -> float | None:
+    """Return the time of a response. One of another wire is written in whole seconds, as OpenAI's server does."""
+    created = response.created
+    if created is None or made_by(response.opaque, DIALECT):
+        return created
+    seconds = int(created) if isfinite(created) else 0
+    if seconds != created:
+        ledger.lose("created", "created", f"{DIALECT} counts whole seconds", "approximated")
+    return seconds
+
+
+def _required_keys(response: Response, echo: dict[str, Any]) -> dict[str, Any]:
+    """Return all keys that a client of this wire requires: those in `echo`, and the others with default values."""
     return {
         "id": f"resp_{fingerprint(response)}" if response.id is None else response.id,
         "object": "response",
         "created_at": 0,
         "status": "completed",
+        "completed_at": None,
         "error": None,
         "incomplete_details": None,
-        "instructions": None,
-        "metadata": {},
         "model": "",
         "output": [],
-        "parallel_tool_calls": True,
-        "temperature": None,
-        "tool_choice": "auto",
-        "tools": [],
-        "top_p": None,
+        "usage": None,
+        **echo,
     }
 
 
@@ -202,19 +215,21 @@ def _encode_choice(choice: Choice, body: dict[str, Any], items: Items) -> None:
 
 
 def encode_finish(choice: Choice, body: dict[str, Any], ledger: Ledger) -> None:
-    """Write how an answer ended, and report the fields that this wire has no place for."""
+    """Write how an answer ended, and report the fields that this wire does not have."""
     message = choice.message
     ledger.path = ("choices", 0, "message")
     ledger.lose_opaque(message.opaque)
     for field in ("name", "tool_call_id"):
         if getattr(message, field) is not None:
-            ledger.lose(field, field, f"{DIALECT} has no place for it in a message")
+            ledger.lose(field, field, f"a message of {DIALECT} has no field for it")
     ledger.path = ("choices", 0)
     _encode_status(choice, body, ledger)
     lose_stop_sequence(choice, ledger)
     ledger.replay(body, choice.opaque)
     if spelling_of(choice.opaque, ResponsesChoiceSpelling).has_details:
         body.setdefault("incomplete_details", None)
+    if "completed_at" in body and body["status"] == "completed" and not made_by(choice.opaque, DIALECT):
+        body["completed_at"] = body["created_at"] if ledger.clock is None else int(ledger.clock())
 
 
 def _encode_status(choice: Choice, body: dict[str, Any], ledger: Ledger) -> None:
@@ -395,7 +410,7 @@ class PartialPart:
 
 def draft_body(item: PartialItem) -> dict[str, Any]:
     """Return the body of an item that no event ended, as far as it arrived."""
-    if item.kind == "message":
+    if item.item_type == "message":
         blocks = [
             {**partial.block, "annotations": partial.annotations} if partial.annotations else partial.block
             for partial in item.parts.values()

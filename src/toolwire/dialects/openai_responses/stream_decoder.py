@@ -116,9 +116,9 @@ class Decoder(WireDecoder):
     def _report_lost_text(self, body: dict[str, Any], text: Any) -> None:
         """Report text that reached no part. It may be text of the answer, or arguments of a call."""
         item = self._items.get(body.get("item_id"), index_of(body.get("output_index")))
-        if item is not None and item.kind in CALL_TYPES and not is_call(item.body, item.kind):
+        if item is not None and item.item_type in CALL_TYPES and not is_call(item.body, item.item_type):
             return  # the server (xAI) ran the tool itself, and the item stays unparsed
-        if item is None or item.kind not in {"message", "reasoning"}:
+        if item is None or item.item_type not in {"message", "reasoning"}:
             self._report_stray_arguments(body, text)
         self._misses_text = self._misses_text or not self._contains(item, str(text))
 
@@ -133,7 +133,7 @@ class Decoder(WireDecoder):
     def _report_stray_arguments(self, body: dict[str, Any], text: Any) -> None:
         """Report arguments that reached no open call."""
         item = self._items.get(body.get("item_id"), index_of(body.get("output_index")))
-        call = item.parts[0].call if item is not None and item.ended and item.kind in CALL_TYPES else None
+        call = item.parts[0].call if item is not None and item.ended and item.item_type in CALL_TYPES else None
         if call is not None:
             self.judge.late(call, text)
         else:
@@ -161,7 +161,9 @@ class Decoder(WireDecoder):
     def _is_about_content(self, body: dict[str, Any]) -> bool:
         """Return True if an event of an unknown type is about a call, or about the content of a message."""
         item = self._items.get(body.get("item_id"), index_of(body.get("output_index")))
-        return item is not None and (item.kind in CALL_TYPES or (item.kind == "message" and "content_index" in body))
+        return item is not None and (
+            item.item_type in CALL_TYPES or (item.item_type == "message" and "content_index" in body)
+        )
 
     def _emit_unknown(self, body: dict[str, Any], *, is_known: bool = False) -> None:
         """Emit a body that is not understood, with the part that it is about.
@@ -226,21 +228,21 @@ class Decoder(WireDecoder):
         if self._shell is None:
             self._read_response({})
         item = self._items.add(body, output_index)
-        if is_call(body, item.kind):
+        if is_call(body, item.item_type):
             item.add_part(0, PartialPart(None, None, body))
             item.parts[0].call = self._register_call(item, body.get("call_id"))
             if is_text(body.get("name")) and is_text(body.get("call_id")):
-                self._decode_call(item, {TEXT_FIELDS[item.kind].field: "", **body})
-        elif item.kind == "reasoning":
+                self._decode_call(item, {TEXT_FIELDS[item.item_type].field: "", **body})
+        elif item.item_type == "reasoning":
             self._start_part(item, 0, replace(decode_reasoning(body), text=""), body)
-        elif item.kind != "message":
-            self._start_part(item, 0, decode_other_item(body, item.kind, None)[0], body)
+        elif item.item_type != "message":
+            self._start_part(item, 0, decode_other_item(body, item.item_type, None)[0], body)
         return item
 
     def _register_call(self, item: PartialItem, call_id: Any) -> PartialCall:
         """Return the record of a new call, after a report to the judge."""
         call = PartialCall(call_id if is_text(call_id) else None, str(item.body.get("name") or ""))
-        call.free_text = item.kind == "custom_tool_call"
+        call.free_text = item.item_type == "custom_tool_call"
         self.judge.opened(call, self._calls_by_id.get(call.id or ""))
         if call.id is not None:
             self._calls_by_id[call.id] = call
@@ -284,11 +286,11 @@ class Decoder(WireDecoder):
         item = self._items.restore_type(item)
         is_known = self._items.knows(item.get("id"), item.get("type", "message"))
         started = self._items.get(item.get("id")) if is_known else self._items.find_unnamed(item, output_index)
-        if started is not None and started.kind in CALL_TYPES and not started.ended:
+        if started is not None and started.item_type in CALL_TYPES and not started.ended:
             if (call := started.parts[0].call) is not None:
                 call.problem = self._find_contradiction(started.body, item) or call.problem
             self._items.complete(started, item)
-        elif started is not None and started.kind in CALL_TYPES:
+        elif started is not None and started.item_type in CALL_TYPES:
             self._compare_call(started, item)
         elif not is_known:
             self._start_item(item, output_index)
@@ -402,18 +404,18 @@ class Decoder(WireDecoder):
         `whole` is False if the wire marked the item as cut off, and None if the end of the item is missing.
         """
         earlier, item.body, item.ended = item.body, body, True
-        if item.kind in CALL_TYPES and item.parts[0].part is None:
+        if item.item_type in CALL_TYPES and item.parts[0].part is None:
             self._end_call(item, earlier, whole=whole)
-        elif item.kind == "reasoning":
+        elif item.item_type == "reasoning":
             self.events += item.parts[0].end_thinking(body)
-        elif item.kind == "message":
+        elif item.item_type == "message":
             self._end_message(item, decode_other_item(body, "message", item.reasoning_id))
         else:
-            self.events.append(PartEnd(item.parts[0].key, decode_other_item(body, item.kind, None)[0]))
+            self.events.append(PartEnd(item.parts[0].key, decode_other_item(body, item.item_type, None)[0]))
 
     def _compare_call(self, item: Any, body: dict[str, Any]) -> None:
         """Report a call that has ended if `body` has another name or other arguments."""
-        call, arguments = item.parts[0].call, body.get(TEXT_FIELDS[item.kind].field)
+        call, arguments = item.parts[0].call, body.get(TEXT_FIELDS[item.item_type].field)
         if call is None:
             return
         text = call.value or call.text
@@ -421,7 +423,7 @@ class Decoder(WireDecoder):
         differs = (
             is_text(arguments)
             and text != arguments
-            and not (item.kind == "function_call" and _has_same_meaning(text, arguments))
+            and not (item.item_type == "function_call" and _has_same_meaning(text, arguments))
         )
         if differs or (is_text(body.get("name")) and body["name"] != call.name):
             self.judge.contradicted(call)
@@ -445,7 +447,7 @@ class Decoder(WireDecoder):
 
     def _end_call(self, item: PartialItem, earlier: dict[str, Any], *, whole: bool | None) -> None:
         """Emit the end of a call. Its name, its id and its text are those of `earlier` if its final body lacks them."""
-        partial, field, body = item.parts[0], TEXT_FIELDS[item.kind].field, dict(item.body)
+        partial, field, body = item.parts[0], TEXT_FIELDS[item.item_type].field, dict(item.body)
         known_keys = {key: earlier[key] for key in ("name", "call_id") if is_text(earlier.get(key))}
         body |= {key: known_keys[key] for key in known_keys if not is_text(body.get(key))}
         arguments = body.get(field)
@@ -523,14 +525,19 @@ class Decoder(WireDecoder):
             item = arrived or self._start_item(item_body, None)
             if not item.ended:
                 self._end_item(item, item_body)
-            elif item.kind in CALL_TYPES:
+            elif item.item_type in CALL_TYPES:
                 self._compare_call(item, item_body)
-            reasoning = item if item.kind == "reasoning" else reasoning
+            reasoning = item if item.item_type == "reasoning" else reasoning
 
     def end(self, *, complete: bool) -> None:
         """End the stream. It is complete only if the event that ends the response arrived."""
         for item in self._items.items:
-            if item.kind in CALL_TYPES and not item.ended and item.parts[0].size and not is_text(item.body.get("name")):
+            if (
+                item.item_type in CALL_TYPES
+                and not item.ended
+                and item.parts[0].size
+                and not is_text(item.body.get("name"))
+            ):
                 self.judge.stray(item.parts[0].text, of_lost_call=self._items.has_own_index(item))
         super().end(complete=complete and self.done)
 
@@ -538,7 +545,7 @@ class Decoder(WireDecoder):
         """Return the call that the end of the answer may have cut off."""
         cut = cut or (self._shell is not None and self._shell.choices[0].finish_reason in CUT)
         last = self._items.items[-1] if self._items.items else None
-        return (last.parts[0].call,) if cut and last is not None and last.kind in CALL_TYPES else ()
+        return (last.parts[0].call,) if cut and last is not None and last.item_type in CALL_TYPES else ()
 
     def end_choices(self, reason: str | None) -> None:
         """Emit the end of every open item and of the answer. `reason` is the finish reason if the wire sent none."""

@@ -10,15 +10,23 @@ Rules of this file:
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from msgspec import Raw
 from msgspec.structs import replace
 
 from toolwire.dialects.openai_responses.calls import BLANK_LINE, BUILTIN_CALLS, TEXT_TYPES, Items, write_call
 from toolwire.dialects.openai_responses.error import encode_error
 from toolwire.dialects.openai_responses.messages import ASSISTANT_MESSAGE, PART_WRITERS
 from toolwire.dialects.openai_responses.parts import WIRE, encode_citation
-from toolwire.dialects.openai_responses.response import TEXT_FIELDS, TextField, encode_finish, encode_response
+from toolwire.dialects.openai_responses.request import echo_of
+from toolwire.dialects.openai_responses.response import (
+    TEXT_FIELDS,
+    TextField,
+    encode_finish,
+    encode_response,
+    encode_with_echo,
+)
 from toolwire.encoding.errors import TYPE_OF_KIND
-from toolwire.encoding.ledger import spelling_of
+from toolwire.encoding.ledger import Ledger, spelling_of
 from toolwire.encoding.quirks import PLAIN, Quirks
 from toolwire.streams import AnyTextDelta, SequentialEncoder, StreamEncoder, encode_json
 from toolwire.types import (
@@ -87,6 +95,7 @@ class Encoder(SequentialEncoder):
     - `_items`, `_ended_parts`: the items, and the parts that have ended.
     - `_message_index`: the index of the open message item.
     - `_item_position`: the keys of events that identify the current item.
+    - `_echo`: the settings of the request as JSON, which every event with the response repeats.
     """
 
     wire = WIRE
@@ -94,6 +103,7 @@ class Encoder(SequentialEncoder):
     encode_error: Callable[[Error], ErrorReply] = staticmethod(encode_error)
 
     _response: Response | None = None
+    _echo: dict[str, Any] | None = None
     _message_index: int | None = None
     _text_field: TextField | None = None
     _sequence_number = -1
@@ -140,6 +150,12 @@ class Encoder(SequentialEncoder):
         usage = response.usage if self._usage is None else self._usage
         body = self.encode_shell(replace(response, usage=usage))
         return body if self.is_native(response) or self._response_id is None else {**body, "id": self._response_id}
+
+    def encode_head(self, response: Response) -> Encoded:
+        """Write a response without its output. If it is of another wire, it repeats the settings of the request."""
+        if self._echo is None and not self.is_native(response):
+            self._echo = {key: Raw(encode_json(value)) for key, value in echo_of(self.ledger.request).items()}
+        return encode_with_echo(response, Ledger(WIRE, self.ledger.quirks, of="response"), self._echo or {})
 
     def write_message_delta(self, event: MessageDelta) -> bytes:
         """Store the changed response for its end. If this wire sent the change, write it with its status."""
@@ -418,6 +434,8 @@ class Encoder(SequentialEncoder):
         code = details.get("code") or _ERROR_CODES.get(error.kind) or TYPE_OF_KIND.get(error.kind, "server_error")
         closed = self._close_message()
         failed = {**self._final_response(), "status": "failed", "error": {**details, "code": code}}
+        if not self._is_native:
+            failed["completed_at"] = None
         return closed + self._write_event("response.failed", {"response": failed})
 
     def write_ending(self, *, complete: bool) -> bytes:

@@ -176,7 +176,7 @@ def _decode_builtin_tool(body: dict[str, Any], builtin: str) -> Tool:
 
 
 def take_client_keys(unparsed: dict[str, Any]) -> dict[str, Any]:
-    """Take the keys out of `unparsed` that mark a tool as run by the client, if they have no other content."""
+    """Remove the keys from `unparsed` that mark a tool as run by the client, if they have no other content."""
     keys = {"execution": unparsed.pop("execution")} if unparsed.get("execution") == "client" else {}
     if unparsed.get("environment") == {"type": "local"}:
         keys["environment"] = unparsed.pop("environment")
@@ -196,9 +196,9 @@ def _encode_builtin_tool(tool: Tool, builtin: str, spelling: ResponsesToolSpelli
         if builtin == "tool_search" and value is not None:
             body[field] = value
         else:
-            ledger.lose(field, "own_tool", f"{DIALECT} defines it for {builtin}")
+            ledger.lose(field, "own_tool", f"{DIALECT} defines this field of {builtin} itself")
     if tool.name != builtin:
-        ledger.lose("name", "own_tool", f"{DIALECT} has no other name for {builtin}")
+        ledger.lose("name", "own_tool", f"{DIALECT} accepts no other name for {builtin}")
     ledger.lose_fields(tool, "own_tool", "strict", "custom", "format")
     lose_metadata(tool, ledger)
     lose_cache(tool, ledger)
@@ -405,7 +405,7 @@ def _encode_qualified(
 
 
 def _take_format(unparsed: dict[str, Any]) -> dict[str, Any] | None:
-    """Take the text format of a custom tool. Chat Completions, and the canonical tool, nest the keys of a grammar."""
+    """Remove and return the text format of a custom tool. The canonical tool nests the keys of a grammar."""
     match unparsed.get("format"):
         case {"type": "grammar", **grammar} if "grammar" not in grammar:
             del unparsed["format"]
@@ -526,7 +526,7 @@ def _decode_server_call(item: dict[str, Any], item_type: str) -> Part:
 
 
 def _take_input(unparsed: dict[str, Any], item_type: str) -> tuple[dict[str, Any] | None, str | None, str | None]:
-    """Take the arguments of a server's call. Return them with their key, and their text if they were JSON text."""
+    """Remove the arguments of a server's call. Return them with their key, and their text if they were JSON text."""
     for key in _ARGUMENT_KEYS:
         value = unparsed.get(key)
         if type(value) is dict:

@@ -134,7 +134,7 @@ class RequestWriter:
             ledger.lose(
                 "parallel_tool_calls",
                 "parallel_tool_calls",
-                "only the prompt asks for it",
+                "the server cannot limit the number of calls: the prompt asks for it",
                 "approximated",
             )
         names = None if choice is None else choice.names
@@ -160,7 +160,7 @@ class RequestWriter:
         ledger = self.ledger
         ledger.path = ("tools", index)
         if tool.custom:
-            reason = "the tool takes its free text in the argument `input`"
+            reason = "a prompt has only objects: the free text is sent as the argument `input`"
             ledger.lose("custom", "custom_tool", reason, "approximated")
             ledger.lose_fields(tool, "custom_tool", "parameters")
         ledger.lose_fields(tool, "custom_tool", "format")

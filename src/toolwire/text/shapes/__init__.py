@@ -8,6 +8,7 @@ from toolwire.text.shapes import (
     named_json,
     parameters,
     pythonic,
+    recipients,
     tagged,
     templated,
 )
@@ -20,6 +21,7 @@ ENGINES = {
     "pythonic": pythonic,
     "braces": braces,
     "channels": channels,
+    "recipients": recipients,
     "tagged": tagged,
     "template": templated,
 }

@@ -22,8 +22,8 @@ from toolwire.text.values import property_schemas
 _ATTRIBUTE = re.compile(r"""([\w:.-]+)\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+))""")
 _LONGEST_NAME = 256
 _ARGUMENT, _END, _TEXT, _NOTHING = range(4)
-ValueEnd = tuple[str | None, str | None]
-"""A value and the header of the next argument, or None for it at the end of the call. Or None and the problem."""
+_ValueEnd = tuple[str | None, str | None]
+"""The result of `read_value`."""
 
 
 class OpenCall:
@@ -90,7 +90,10 @@ def attribute_of(row: Row, header: str, index: int) -> str:
 
 
 def read_value(call: OpenCall, own_key: str) -> ReadSteps:
-    """Read the value of the argument `own_key`. Return a `ValueEnd`. An empty problem: the block has already ended."""
+    """Read the value of the argument `own_key`. Return its text and the header of the next argument, if there is one.
+
+    If the value is broken, return None and the problem, which is "" if the block has already ended.
+    """
     state, value = call.state, _Value(own_key)
     search = state.find("after value", call.after_value, call.argument, call.begin)
     while not state.has_unended_value:
@@ -105,7 +108,7 @@ def read_value(call: OpenCall, own_key: str) -> ReadSteps:
 
 
 def _read_mark(call: OpenCall, value: _Value, hit: Any) -> ReadSteps:
-    """Read a mark inside of a value. Return a `ValueEnd` if it ends the value."""
+    """Read a mark inside of a value. Return the result of `read_value` if the mark ends the value."""
     size = len(value.parts)
     value.parts.append(hit.mark)
     is_after_begin, value.is_after_begin = value.is_after_begin, hit.mark == call.begin
@@ -125,7 +128,7 @@ def _read_mark(call: OpenCall, value: _Value, hit: Any) -> ReadSteps:
     return _at_end_mark(call, value, size, kind, header)
 
 
-def _at_argument(call: OpenCall, value: _Value, size: int, header: str) -> ValueEnd | None:
+def _at_argument(call: OpenCall, value: _Value, size: int, header: str) -> _ValueEnd | None:
     """Return the value if the argument `header` ends it, which has no end mark. Any other argument is text."""
     if value.end is not None:
         value.is_inner_open = True
@@ -136,7 +139,7 @@ def _at_argument(call: OpenCall, value: _Value, size: int, header: str) -> Value
     return None
 
 
-def _at_end_mark(call: OpenCall, value: _Value, size: int, kind: int, header: str | None) -> ValueEnd | None:
+def _at_end_mark(call: OpenCall, value: _Value, size: int, kind: int, header: str | None) -> _ValueEnd | None:
     """Return the value if the end mark behind its first `size` parts ends it. `kind` is what follows the mark."""
     if kind == _TEXT:
         return None
@@ -187,7 +190,7 @@ def _note_inner_end(call: OpenCall, value: _Value, size: int, kind: int) -> None
         value.inner_end = (size, call.state.cursor.length)
 
 
-def _at_end_of_text(call: OpenCall, value: _Value, problem: str) -> ValueEnd:
+def _at_end_of_text(call: OpenCall, value: _Value, problem: str) -> _ValueEnd:
     """Return the value that ends at the best of its possible ends, now that the text has no other."""
     state = call.state
     state.is_scanned = True

@@ -77,6 +77,10 @@ def run(stream: Any) -> ReadSteps:
 
 
 def _read_region(stream: Any, region: _Region, mark: str, opens: tuple[str, ...]) -> ReadSteps:
+    """Read a region after its opening `mark`: calls, thinking or text.
+
+    A region of calls without a closing mark ends at the next mark in `opens`.
+    """
     cursor, collector = stream.cursor, stream.collector
     cursor.begin_block(mark)
     if region.name != "tool_calls":

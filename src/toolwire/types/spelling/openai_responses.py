@@ -28,7 +28,7 @@ class NamespaceLayout(Struct, frozen=True, tag="namespace", tag_field="kind", gc
 
 
 class ServerToolPlace(Struct, frozen=True, tag="server_tool", tag_field="kind", gc=False):
-    """A tool that the server runs."""
+    """The declaration of a tool that the server runs, at its place in a layout."""
 
     body: Any
 

@@ -67,7 +67,10 @@ def refuse_journal(path: Path, owner: str = "traces") -> None:
 
 
 def _has_journal(path: Path) -> bool:
-    """Return True if SQLite would roll back a journal: https://www.sqlite.org/lockingv3.html, 4.1 (2026-11-23)."""
+    """Return True if `path` has a journal that SQLite would roll back.
+
+    See https://www.sqlite.org/lockingv3.html, 4.1 (2026-11-23).
+    """
     _, log, _, journal = files_of(path)
     try:
         with journal.open("rb") as file:

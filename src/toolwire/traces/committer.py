@@ -71,7 +71,7 @@ class Committer:
             raise StoreFailed(words, path="traces")
 
     def open(self) -> None:
-        """Regard the rows that exist at the opening as acknowledged.
+        """Note the rows that exist at the opening as acknowledged.
 
         A failure to read them is left to the first commit.
         """
