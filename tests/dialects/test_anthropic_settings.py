@@ -118,7 +118,7 @@ SETTINGS: dict[str, tuple[dict[str, Any], dict[str, Any], list[Said]]] = {
         {"output_config": {"effort": "low", "format": {"type": "json_schema", "schema": CLOSED}}},
         [],
     ),
-    "json": ({"output": Output("json")}, {"system": "Answer in JSON."}, [("output", "approximated", "minor")]),
+    "json": ({"output": Output("json")}, {"system": "Answer in JSON."}, [("output", "approximated", "semantic")]),
     "text": ({"output": Output("text")}, {}, [("output", "dropped", "formal")]),
 }
 

@@ -45,4 +45,4 @@ def test_json_mode_reaches_a_model_of_messages(stream: bool, strict_model: Playi
         [received] = stood.requests
     assert answered.status == 200
     assert received.body["system"] == "Be brief.\n\nAnswer in JSON."
-    assert answered.headers["x-toolwire-losses"] == "minor=1"
+    assert answered.headers["x-toolwire-losses"] == "semantic=1"

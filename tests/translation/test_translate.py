@@ -142,7 +142,7 @@ def loss_of(**settings: Any) -> list[tuple[str, str, str]]:
 
 LOSSES: list[tuple[dict[str, Any], str, str]] = [
     ({"seed": 1}, "seed", "semantic"),
-    ({"response_format": {"type": "json_object"}}, "response_format", "minor"),
+    ({"response_format": {"type": "json_object"}}, "response_format", "semantic"),
     ({"prompt_cache_key": "k"}, "prompt_cache_key", "formal"),
     ({"reasoning_effort": "minimal"}, "reasoning_effort", "minor"),
     ({"n": 1}, "n", "formal"),

@@ -416,8 +416,8 @@ def _encode_stop(request: Request, ledger: Ledger) -> Any:
 def _encode_format(request: Request, ledger: Ledger) -> Any:
     output: Any = request.output
     if _lacks_schema(output):
-        detail = f"{DIALECT} has no JSON without a schema: the system prompt asks for it"
-        ledger.lose("output", f"output_{output.kind}", detail, "approximated")
+        detail = f"{DIALECT} cannot enforce JSON without a schema: the system prompt asks for it"
+        ledger.lose("output", f"output_{output.kind}", detail, "approximated", "semantic")
         return ABSENT
     if output.schema is None:
         ledger.lose("output", f"output_{output.kind}", f"{DIALECT} has no output format {output.kind} without a schema")
