@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 import toolwire
+from toolwire import text
 from toolwire.encoding.families import UNKNOWN, Family, family_of, rows
 
 SOURCE = Path(toolwire.__file__).parent
@@ -144,6 +145,7 @@ def texts_of(tree: ast.AST) -> Iterator[Any]:
 def test_no_code_names_a_model() -> None:
     """A model is data: `encoding/families.json`, `providers/catalogue.json`."""
     found = {str(path.relative_to(SOURCE)): named_models(path.read_text("utf-8")) for path in SOURCE.rglob("*.py")}
+    assert set(found.pop("text/usual_forms.py")) <= set(text.names()), "names of formats"
     # Programs that are named like models, and the model that one of them has to be told, whichever answers it.
     programs = ["@anthropic-ai/claude-code", "@google/gemini-cli", "gpt-4o-mini", "gemini-api-key"]
     assert sorted(text.rpartition(" ")[2] for text in found.pop("cli/programs.py")) == sorted(programs)

@@ -49,6 +49,6 @@ def test_nul_is_recorded_and_given_again(runs_url: str) -> None:
         runs.core.results.clear()
         parts: list[Any] = [part for message in done.messages for part in message.content or ()]
         results = [part.content for part in parts if isinstance(part, ToolResult)]
-        assert results == [LONG * 2, LONG * 2, r"unknown tool 'ec\x00ho'. Available: echo"]
+        assert results == [LONG * 2, LONG * 2, r"unknown tool 'ec\x00ho'. Available: echo; did you mean echo?"]
         assert done.content == LONG
         assert run.result(30) == done
