@@ -124,7 +124,7 @@ def test_a_cut_is_a_lost_connection(cut: str) -> None:
 
 def test_a_cut_counts_bytes_and_events() -> None:
     def seen(*steps: Any) -> bytes:
-        with simulate([[WORDS, *steps]]) as model, httpx2.Client() as client:
+        with simulate([[WORDS, *steps]], clock=lambda: 5) as model, httpx2.Client() as client:
             pieces: list[bytes] = []
             body = {"model": "qwen3", "messages": [{"role": "user", "content": "?"}]}
             with client.stream("POST", f"{model.url}/api/chat", json=body) as answer:
