@@ -11,7 +11,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint check planted lengths bench torture torture-short programs packages fix docs rooms rows walks lock clean
+.PHONY: help demo test lint check planted lengths bench conformance torture torture-short programs packages fix docs rooms rows walks lock clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -45,6 +45,9 @@ bench: .venv-bench/.bench .venv-peers/.peers .venv-proxy/.proxy .venv/.test ## c
 	$(BIN)/python -m bench.runs
 	$(BIN)/python bench/gateway.py
 	$(BIN)/python bench/gateway_load.py
+
+conformance: .venv/.test ## run the suites of others, and write docs/conformance.md; ARGS="--short", ARGS="bfcl ai-sdk"
+	PYTHONPATH=src $(BIN)/python -m conformance $(ARGS)
 
 torture: .venv/.test ## run the slow tests, and every law over many generated values
 	TOOLWIRE_TORTURE=full $(PYTEST) --timeout 3600 -m "slow or hypothesis" --hypothesis-profile torture $(ARGS)
@@ -83,7 +86,7 @@ lock: ## resolve the dependencies again: uv.lock and requirements/ (needs uv)
 	@scripts/lock $(ARGS)
 
 clean: ## remove everything that the other commands created
-	rm -rf .programs .venv .venv-bench .venv-newest .venv-peers .venv-proxy .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis dist
+	rm -rf .programs .venv .venv-bench .venv-conformance-* .venv-newest .venv-peers .venv-proxy .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 .venv/.%: requirements/%.txt pyproject.toml scripts/environment

@@ -129,6 +129,7 @@ def test_the_readme_is_short_and_in_the_order_of_a_visitor() -> None:
         "Translation, with its losses",
         "The gateway",
         "Traces",
+        "Conformance",
         "What is not promised",
         "All pages",
     ]

@@ -1,0 +1,1 @@
+"""Modules that run in the environments of the suites, beside the packages of their authors."""
