@@ -168,6 +168,8 @@ class LineOptions(TypedDict, total=False):
     """How large one answer may be."""
     fallback: bool
     """Whether to parse calls in the text of a model that has native calls (`True`, the default)."""
+    cache: bool
+    """Whether requests get what the provider's prompt cache needs: a cache mark, or a key (`True`, the default)."""
     readers: Iterable[str]
     """The forms of calls in text that are parsed besides the protocol: names of `text_tagged.READERS`."""
 

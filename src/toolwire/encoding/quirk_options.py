@@ -18,6 +18,8 @@ class QuirkOptions(TypedDict, total=False):
     """Whether the model accepts system messages inside the conversation (Messages). Default: `False`."""
     cache_marks: bool
     """Whether to send cache marks to a Chat Completions or Responses server. Default: `False`."""
+    request_cache_mark: bool
+    """Whether a Messages server accepts a cache mark for the whole request. If not, blocks are marked. Default: `True`."""
     joined_texts: bool
     """Whether to join the texts of a message, for a server that accepts only a string. Default: `False`."""
     custom_tools: bool

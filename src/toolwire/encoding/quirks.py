@@ -26,6 +26,8 @@ class Quirks(Struct, frozen=True, kw_only=True):
     """Whether the model accepts system messages inside the conversation (Messages)."""
     cache_marks: bool = False
     """Whether to send cache marks to a Chat Completions or Responses server."""
+    request_cache_mark: bool = True
+    """Whether a Messages server accepts a cache mark for the whole request. If not, blocks are marked."""
     joined_texts: bool = False
     """Whether to join the texts of a message, for a server that accepts only a string."""
     custom_tools: bool = True
