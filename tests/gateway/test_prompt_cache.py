@@ -89,3 +89,35 @@ def test_the_first_header_that_is_set_counts() -> None:
 @pytest.mark.parametrize("name", ["openai-chat", "openai-responses", "anthropic"])
 def test_a_wire_is_known_by_its_own_settings(name: str) -> None:
     assert ("cache_key" in dialect(name).SETTING_PATHS) is name.startswith("openai-")
+
+
+@pytest.mark.parametrize("provider", ["openai", "openai-responses"])
+@pytest.mark.parametrize("stream", [False, True])
+def test_the_marks_of_claude_code_reach_openais_models(provider: str, strict_model: Playing, *, stream: bool) -> None:
+    mark = {"cache_control": {"type": "ephemeral"}}
+    body = {
+        "model": f"{provider}/gpt-6-sol",
+        "max_tokens": 99,
+        "stream": stream,
+        "cache_control": {"type": "ephemeral", "ttl": "1h"},
+        "system": [{"type": "text", "text": SYSTEM, **mark}],
+        "messages": [{"role": "user", "content": [{"type": "text", "text": "Hi.", **mark}]}],
+    }
+    with strict_model(["Yes."]) as stood:
+        assert post(stood.url, "/v1/messages", json.dumps(body).encode()).status == 200
+        [sent] = [one.body for one in stood.requests]
+    assert json.dumps(sent).count('"prompt_cache_breakpoint"') == 2
+    assert sent["prompt_cache_options"] == {"mode": "implicit"}
+
+
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/responses"])
+def test_the_marks_of_openais_clients_reach_claude(path: str, strict_model: Playing) -> None:
+    kind, history = ("text", "messages") if "chat" in path else ("input_text", "input")
+    block = {"type": kind, "text": SYSTEM, "prompt_cache_breakpoint": {"mode": "explicit", "ttl": "12h"}}
+    messages: list[Any] = [{"role": "user", "content": [block]}, {"role": "assistant", "content": "Yes."}] * 6
+    body = {"model": "anthropic/m", history: messages[:-1]}
+    with strict_model(["Yes."]) as stood:
+        assert post(stood.url, path, json.dumps(body).encode()).status == 200
+        [sent] = [one.body for one in stood.requests]
+    assert json.dumps(sent).count('"cache_control"') == 4
+    assert json.dumps(sent).count('"1h"') == 4

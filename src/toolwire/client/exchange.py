@@ -295,10 +295,10 @@ def _use_prompt_cache(upstream: ProviderConnection, request: Request, encoded: E
     if request.cache_key is None and takes_key(upstream.dialect, provider, {}):
         key = ConversationStart.of(request).key(CacheUse())
         encoded = encoded if key is None else with_key(encoded, key, upstream.dialect)
-    if traits.request_cache_mark and not has_marks(request) and not is_too_short(encoded, request.model):
-        marks_blocks = not provider.quirks.get("request_cache_mark", True)
-        encoded = with_mark(encoded, traits, marks_blocks=marks_blocks)
-    return encoded
+    marks_blocks = not provider.quirks.get("request_cache_mark", True)
+    if not traits.request_cache_mark or has_marks(request, marks_blocks=marks_blocks):
+        return encoded
+    return encoded if is_too_short(encoded, request.model) else with_mark(encoded, traits, marks_blocks=marks_blocks)
 
 
 def _sleep(seconds: float, stop: Stop | None) -> None:

@@ -116,6 +116,10 @@ class RequestSettings(TypedDict, total=False):
     """Whether the provider stores the answer."""
     cache_key: str | None
     """A key that requests with the same beginning share, for the provider's prompt cache."""
+    cache_mode: str | None
+    """Whether the provider chooses what it caches (`implicit`), or caches only up to marks (`explicit`)."""
+    cache_ttl: str | None
+    """How long the provider's prompt cache lasts, such as `1h` (Messages) or `12h` (OpenAI)."""
 
 
 class RunSettings(RequestSettings, total=False):

@@ -247,6 +247,8 @@ class Provider(Struct, frozen=True, kw_only=True, dict=True):
         for capability in ("developer_role", "custom_tools"):
             if not getattr(self.capabilities, capability):
                 quirks.setdefault(capability, False)
+        if not self.capabilities.prompt_cache:
+            quirks.setdefault("cache_marks", False)
         return dialect(self.dialect, **quirks)
 
 

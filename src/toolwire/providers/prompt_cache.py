@@ -160,8 +160,14 @@ def _with_members(encoded: Encoded, members: Mapping[str, Any], losses: Iterable
     return EncodedBytes.of(encoded.path, added, losses)
 
 
-def has_marks(request: Request) -> bool:
-    """Return True if a request says itself what is to be cached."""
+def has_marks(request: Request, *, marks_blocks: bool = False) -> bool:
+    """Return True if a request says itself what is to be cached.
+
+    With `marks_blocks`, the server takes no mark for the whole request, so that this one was not sent.
+    """
+    is_implicit = request.cache_mode != "explicit" and marks_blocks
+    if (request.cache_mode is not None or request.cache_ttl is not None) and not is_implicit:
+        return True
     if any(type(tool) is Tool and tool.cache is not None for tool in request.tools):
         return True
     return _has_mark(request.context.system) or have_marks(request.messages)

@@ -219,11 +219,13 @@ class ExchangeRequest:
             key = start.key(self._cache_use)
             if key is not None:
                 encoded = with_key(encoded, key, target, replaces=start.is_client_key)
-        is_marked = cached is None and has_marks(self.request)  # a cached request for such a wire has no marks
+        marks_blocks = not self._server_quirks().request_cache_mark
+        # A cached request for a wire with such marks has none of its own.
+        is_marked = cached is None and has_marks(self.request, marks_blocks=marks_blocks)
         if target.TRAITS.request_cache_mark and not is_marked:
             model = self._settings.model or (cached.model if cached is not None else self.request.model)
             if not is_too_short(encoded, model):
-                encoded = with_mark(encoded, target.TRAITS, marks_blocks=not self._server_quirks().request_cache_mark)
+                encoded = with_mark(encoded, target.TRAITS, marks_blocks=marks_blocks)
         return encoded
 
     @cached_property

@@ -19,7 +19,7 @@ WIRE = Wire(
     DIALECT,
     names=Grammar(WORD_CHARS, 128),
     ids=Grammar(WORD_CHARS, 256, distinct=True),
-    cache=CacheMarks("cache_control", "type", "ephemeral", ("5m", "1h")),
+    cache=CacheMarks("cache_control", "type", "ephemeral", ("5m", "1h"), most=4),
     cut_reasons=("length", "context_window", "incomplete", "content_filter", "refusal", "malformed_tool_call", "pause"),
     thinks_between_tools=True,
 )
