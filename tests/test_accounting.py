@@ -79,6 +79,8 @@ OTHERS: dict[type, dict[str, Any]] = {
         "service_tier": "priority",
         "store": True,
         "cache_key": "k",
+        "cache_mode": "explicit",
+        "cache_ttl": "30m",
         "opaque": ELSEWHERE,
     },
     Context: {

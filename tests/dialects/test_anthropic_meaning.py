@@ -51,6 +51,7 @@ def test_what_the_settings_mean() -> None:
         service_tier="standard_only",
         tool_choice=ToolChoice("required", ["look"]),
         parallel_tool_calls=False,
+        cache_mode="implicit",
         opaque=Opaque(
             "anthropic",
             {
@@ -60,7 +61,6 @@ def test_what_the_settings_mean() -> None:
                 "tool_choice": {"x": 1},
                 "speed": "fast",
                 "container": "c",
-                "cache_control": EPHEMERAL,
             },
             spelling=MessagesRequestSpelling(has_no_messages=True),
         ),

@@ -57,7 +57,7 @@ from toolwire.wire.transport import Bounds, Timeouts, Transport
 
 T = TypeVar("T")
 _StartSteps = Callable[["BaseClient", dict[str, Any], bool], Work[T]]
-_CONNECTION_OPTIONS = ("timeouts", "retries", "bounds", "fallback", "readers")
+_CONNECTION_OPTIONS = ("timeouts", "retries", "bounds", "fallback", "cache", "readers")
 for _kind in (Timeouts, Retries, Bounds, LoopLimits, Limits):
     readable(_kind)
 
@@ -67,12 +67,13 @@ class BaseClient:
 
     With `fallback`, calls that a model writes into its text are parsed, and later requests describe the tools as text.
     `readers` are the forms that are parsed besides the protocol (`text_tagged.READERS`). If `provider` is a list, the
-    next one is asked when one fails before its answer has begun.
+    next one is asked when one fails before its answer has begun. With `cache`, requests get what the provider's prompt
+    cache needs.
     """
 
     def __init__(self, provider: Providers = None, model: str | None = None, **options: Unpack[ClientOptions]) -> None:
         given: dict[str, Any] = dict(options)
-        check_types({"model": model, "fallback": given.get("fallback")})
+        check_types({"model": model, "fallback": given.get("fallback"), "cache": given.get("cache")})
         providers: Any = provider if isinstance(provider, list) and provider else [provider]
         first, *others = providers
         connection_options: dict[str, Any] = _pop_options(given, _CONNECTION_OPTIONS)
@@ -83,12 +84,13 @@ class BaseClient:
         self.provider, self.model = provider_of(first, model, **given)
         check_methods(transport, "transport", "send" if hasattr(transport, "send") else "asend")
         self.transport: Transport = transport or _default_transport()
-        fallback = connection_options.get("fallback")
+        fallback, cache = connection_options.get("fallback"), connection_options.get("cache")
         connection_options |= {
             "timeouts": struct_of(Timeouts, connection_options.get("timeouts"), "timeouts", "total"),
             "retries": struct_of(Retries, connection_options.get("retries"), "retries", "attempts"),
             "bounds": struct_of(Bounds, connection_options.get("bounds"), "bounds"),
             "fallback": True if fallback is None else fallback,
+            "cache": True if cache is None else cache,
             "readers": names_of(connection_options.get("readers"), "readers"),
         }
         self.upstream: ProviderConnection = ProviderConnection(

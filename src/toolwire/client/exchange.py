@@ -9,6 +9,7 @@ Rules of this file:
   the model's thinking is bound to its tools. If the provider sets a `format`, the text is parsed in that format. A
   block that also occurs in the input is a quotation, and not a call.
 - If a server rejects thinking blocks of another origin, they are removed, and the request is sent again at once.
+- A request gets what the provider's prompt cache needs: a cache mark, or a key of the conversation.
 - An answer has a size limit. A longer one is aborted, and not retried.
 - The key goes into one header and nowhere else. The connection is released whatever ends the exchange.
 """
@@ -28,11 +29,21 @@ from msgspec.structs import replace
 
 from toolwire.encoding.families import family_of
 from toolwire.encoding.finish import ending_error
+from toolwire.encoding.ledger import made_by
 from toolwire.errors import InvalidBody, InvalidField
 from toolwire.providers import Provider
 from toolwire.providers.adapting import adapted, asked_of_stream, quirks_for
 from toolwire.providers.addressing import http_request_of, key_of
 from toolwire.providers.catalogue import cost
+from toolwire.providers.prompt_cache import (
+    CacheUse,
+    ConversationStart,
+    has_marks,
+    is_too_short,
+    takes_key,
+    with_key,
+    with_mark,
+)
 from toolwire.providers.thoughts import refused_thoughts, without_thoughts
 from toolwire.scrubbing import scrub
 from toolwire.streams.accumulation import Accumulator, events_of
@@ -118,6 +129,7 @@ class ProviderConnection(Struct):
     """A provider and how it is reached. `now` is a clock, and `jitter` returns a number from 0 to 1.
 
     - `fallback`: also parse calls in the text of a model that has native calls.
+    - `cache`: add what the provider's prompt cache needs.
     - `text_call_models`: the models that wrote calls into their text in this conversation.
     - `readers`: the forms of such calls that are parsed besides the protocol.
     - `rejected_thoughts`: the thinking blocks that the server rejected in this conversation.
@@ -135,6 +147,7 @@ class ProviderConnection(Struct):
     now: Callable[[], float] = time.monotonic
     jitter: Callable[[], float] = random.random
     fallback: bool = True
+    cache: bool = True
     readers: tuple[str, ...] = ()
     text_call_models: set[str | None] = set()
     rejected_thoughts: set[str] = set()
@@ -270,11 +283,26 @@ def _encoded(upstream: ProviderConnection, request: Request) -> Encoded:
     losses = (*dropped, *losses)
     encoded: Encoded = upstream.dialect.encode_request(request, **quirks_for(request, upstream.provider))
     encoded = replace(encoded, losses=(*losses, *encoded.losses)) if losses else encoded
+    encoded = _use_prompt_cache(upstream, request, encoded)
     for loss in encoded.losses:
         if loss.concept == "provider_state":
             raise InvalidField(loss.path, f"is not this provider's: {loss.detail}", path=upstream.provider.name)
     extra = {**asked_of_stream(upstream.provider), **upstream.extra} if request.stream else upstream.extra
     return replace(encoded, body={**extra, **encoded.body}) if extra else encoded
+
+
+def _use_prompt_cache(upstream: ProviderConnection, request: Request, encoded: Encoded) -> Encoded:
+    """Return the encoded request with what the provider's prompt cache needs. A request of its own wire has that."""
+    provider, traits = upstream.provider, upstream.dialect.TRAITS
+    if not upstream.cache or provider.completions or made_by(request.opaque, provider.dialect):
+        return encoded
+    if request.cache_key is None and takes_key(upstream.dialect, provider, {}):
+        key = ConversationStart.of(request).key(CacheUse())
+        encoded = encoded if key is None else with_key(encoded, key, upstream.dialect)
+    marks_blocks = not provider.quirks.get("request_cache_mark", True)
+    if not traits.request_cache_mark or has_marks(request, marks_blocks=marks_blocks):
+        return encoded
+    return encoded if is_too_short(encoded, request.model) else with_mark(encoded, traits, marks_blocks=marks_blocks)
 
 
 def _sleep(seconds: float, stop: Stop | None) -> None:

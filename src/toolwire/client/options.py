@@ -24,7 +24,7 @@ from toolwire.types import Output, Request, Tool
 T = TypeVar("T", bound=msgspec.Struct)
 # The fields of a provider that a caller of `generate` may set.
 SERVER_OPTIONS = ("base_url", "api_key", "headers", "query", "quirks", "format", "completions")
-CLIENT_OPTIONS = ("transport", "timeouts", "retries", "bounds", "fallback", "readers")
+CLIENT_OPTIONS = ("transport", "timeouts", "retries", "bounds", "fallback", "cache", "readers")
 _EXPECTED = {
     "cancel": "a Cancel",
     "transport": "a Transport, with `send` or `asend`",
@@ -37,6 +37,7 @@ _OTHER_TYPES = {
     "terminal_tool": str | None,
     "max_iterations": int | None,
     "fallback": bool | None,
+    "cache": bool | None,
 }
 _CONTEXT_SETTINGS = ("messages", "system", "tools", "provider_state", "capabilities")
 _SETTINGS = (*_CONTEXT_SETTINGS, *(name for name in Request.__struct_fields__ if name not in ("context", "opaque")))

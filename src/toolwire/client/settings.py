@@ -116,6 +116,10 @@ class RequestSettings(TypedDict, total=False):
     """Whether the provider stores the answer."""
     cache_key: str | None
     """A key that requests with the same beginning share, for the provider's prompt cache."""
+    cache_mode: str | None
+    """Whether the provider chooses what it caches (`implicit`), or caches only up to marks (`explicit`)."""
+    cache_ttl: str | None
+    """How long the provider's prompt cache lasts, such as `1h` (Messages) or `12h` (OpenAI)."""
 
 
 class RunSettings(RequestSettings, total=False):
@@ -168,6 +172,8 @@ class LineOptions(TypedDict, total=False):
     """How large one answer may be."""
     fallback: bool
     """Whether to parse calls in the text of a model that has native calls (`True`, the default)."""
+    cache: bool
+    """Whether requests get what the provider's prompt cache needs: a cache mark, or a key (`True`, the default)."""
     readers: Iterable[str]
     """The forms of calls in text that are parsed besides the protocol: names of `text_tagged.READERS`."""
 

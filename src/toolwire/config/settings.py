@@ -98,6 +98,7 @@ class RouteSettings(Struct, frozen=True, forbid_unknown_fields=True):
     strict: bool = False
     format: str = ""
     on_context: str = ""
+    cache: Literal["on", "off"] = "on"
     continue_: bool = field(default=False, name="continue")
 
 

@@ -72,6 +72,8 @@ class Family(Struct, frozen=True, forbid_unknown_fields=True):
     """Whether the result of a tool may contain media."""
     structured_output: bool | None = None
     """Whether its answer can be required to match a schema."""
+    cache_marks: bool | None = None
+    """Whether OpenAI's API accepts cache marks and `prompt_cache_options` for it."""
     structured_output_with_tools: bool | None = None
     """Whether its answer can be required to match a schema in a request that declares tools."""
 

@@ -10,6 +10,7 @@ Rules of this file:
 - `constants` of a spelling are keys that a wire always sends and that mean nothing elsewhere. They are not losses.
 """
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any, TypeVar
@@ -17,6 +18,7 @@ from typing import Any, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
+from toolwire.encoding.families import family_of
 from toolwire.encoding.quirks import PLAIN, Quirks, tuned
 from toolwire.encoding.severities import Body, severities_of_keys, severity_of_key, severity_of_loss
 from toolwire.errors import InvalidBody, InvalidSchema
@@ -31,6 +33,20 @@ from toolwire.wire.names import Grammar, Ids, Names, read_grammar, restore
 
 Clock = Callable[[], float]
 """A function that returns the present time in seconds of the epoch."""
+_TTL = re.compile(r"(\d{1,9})([smhd])")
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+
+
+def _seconds(ttl: str) -> int:
+    """Return the seconds of a lifetime such as `5m`. An unknown one is short."""
+    match = _TTL.fullmatch(ttl)
+    return int(match[1]) * _UNITS[match[2]] if match else 0
+
+
+def nearest_time(ttl: str, times: tuple[str, ...]) -> str:
+    """Return the lifetime among `times` that is nearest to `ttl`."""
+    wanted = _seconds(ttl)
+    return min(times, key=lambda time: abs(_seconds(time) - wanted))
 
 
 class CacheMarks(Struct, frozen=True):
@@ -39,7 +55,9 @@ class CacheMarks(Struct, frozen=True):
     - `key`: the key of the mark in a part.
     - `field`, `word`: the field of the mark that makes it one, and its value.
     - `times`: the values of `ttl` that servers accept.
-    - `opt_in`: if true, only a server with the quirk `cache_marks` is sent marks.
+    - `opt_in`: if true, only models that take marks are sent them, or servers with the quirk `cache_marks`.
+    - `blocks`: the types of the blocks that may have a mark. Empty if all may.
+    - `most`: how many marks a request may have. 0 if servers do not count them.
     """
 
     key: str
@@ -47,6 +65,8 @@ class CacheMarks(Struct, frozen=True):
     word: str
     times: tuple[str, ...]
     opt_in: bool = False
+    blocks: frozenset[str] = frozenset()
+    most: int = 0
 
     def take(self, unparsed: dict[str, Any]) -> Cache | None:
         """Remove the cache mark from the unparsed keys of a part, and return it. A mark with other fields stays."""
@@ -182,6 +202,7 @@ class Ledger:
         "ids",
         "is_native",
         "losses",
+        "model",
         "names",
         "of",
         "part_index",
@@ -209,6 +230,7 @@ class Ledger:
         self.path: tuple[str | int, ...] = ()
         self.part_index: int | None = None
         self.is_native: bool = False
+        self.model: str | None = None
         self.ids: Ids = Ids(wire.ids) if quirks.id_grammar is None else _ids_of(quirks.id_grammar)
 
     def lose(
@@ -248,19 +270,51 @@ class Ledger:
             self._mark_cache(body, part)
         return body if part.opaque is None else self.replay(body, part.opaque)
 
+    @property
+    def takes_marks(self) -> bool:
+        """True if the server accepts cache marks for this model."""
+        marks, asked = self.wire.cache, self.quirks.cache_marks
+        if marks is None or not marks.opt_in:
+            return marks is not None
+        return family_of(self.model).cache_marks is True if asked is None else asked
+
+    def keeps_blocks(self, message: Message) -> bool:
+        """Return True if a text of the user is written as a block, although it came from elsewhere as the only one.
+
+        Clients of other wires move a mark from turn to turn. A block has the same bytes without its mark.
+        """
+        if message.role != "user" or message.opaque is None or message.opaque.dialect == self.dialect:
+            return False
+        return self.takes_marks and not self.quirks.joined_texts
+
     def _mark_cache(self, body: dict[str, Any], part: Any) -> None:
         marks, ttl, is_native = self.wire.cache, part.cache.ttl, made_by(part.opaque, self.dialect)
-        if marks is None or (marks.opt_in and not is_native and not self.quirks.cache_marks):
-            why = "has no cache marks" if marks is None else "gets cache marks only with the quirk `cache_marks`"
+        if marks is None or (not is_native and not self.takes_marks):
+            why = "has no cache marks" if marks is None else "gets cache marks only for models that take them"
             self.lose("cache", "cache_mark", f"{self.dialect} {why}")
             return
+        if not is_native and marks.blocks and body.get("type") not in marks.blocks:
+            self.lose("cache", "cache_mark", f"{self.dialect} has cache marks only on content of the user")
+            return
         mark = {marks.field: marks.word}
-        if ttl is not None and (is_native or ttl in marks.times):
-            mark["ttl"] = ttl
-        elif ttl is not None:
-            detail = f"{self.dialect} caches only for {' or '.join(marks.times)}"
-            self.lose("cache.ttl", "cache_mark", detail)
+        written = ttl if ttl is None or is_native else self.nearest_ttl(ttl, "cache.ttl")
+        if written is not None:
+            mark["ttl"] = written
         body[marks.key] = mark
+
+    def nearest_ttl(self, ttl: str, field: str, times: tuple[str, ...] = ()) -> str | None:
+        """Return the lifetime of this wire that is nearest to `ttl`, or None if that is the usual one, the first.
+
+        Another lifetime than `ttl` is a loss at `field`. `times` are the lifetimes, if not those of marks.
+        """
+        times = times or (self.wire.cache.times if self.wire.cache is not None else ())
+        if ttl in times:
+            return ttl
+        nearest = nearest_time(ttl, times)
+        is_usual = nearest == times[0]
+        detail = f"{self.dialect} caches only for {' or '.join(times)}: {nearest} is the nearest"
+        self.lose(field, "cache_mark", detail, "dropped" if is_usual else "approximated")
+        return None if is_usual else nearest
 
     def replay(self, body: dict[str, Any], opaque: Opaque | None) -> dict[str, Any]:
         """Add the unparsed keys of `opaque`, and the constant keys of its spelling, to `body`, and return it.

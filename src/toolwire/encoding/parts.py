@@ -15,7 +15,7 @@ from urllib.parse import unquote_to_bytes
 from msgspec.structs import replace
 
 from toolwire.encoding.ledger import Ledger, Wire, made_by
-from toolwire.types import Audio, Citation, Document, Image
+from toolwire.types import Audio, Citation, Document, Image, Part
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{1,15}://")
 # URLs that Gemini's servers open (https://ai.google.dev/gemini-api/docs/files and .../video-understanding, 2026-11-20).
@@ -50,6 +50,20 @@ def _split_any_data_url(url: str) -> tuple[str | None, str | None]:
         return None, None
     media_type, is_base64, _ = head.lower().partition(";base64")
     return media_type or "text/plain", data if is_base64 else b64encode(unquote_to_bytes(data)).decode()
+
+
+_Part = TypeVar("_Part", bound=Part)
+
+
+def without_mark(part: _Part, ledger: Ledger) -> _Part:
+    """Return a part of an answer or a result from elsewhere without its cache mark, and report the mark as a loss.
+
+    Clients move such a mark from turn to turn, and a text changes its form with a mark.
+    """
+    if getattr(part, "cache", None) is None or made_by(part.opaque, ledger.dialect):  # type: ignore[union-attr]
+        return part
+    ledger.lose("cache", "cache_mark", f"{ledger.dialect} has cache marks only on content of the user")
+    return replace(part, cache=None)
 
 
 _Medium = TypeVar("_Medium", bound=Image | Document | Audio)

@@ -16,8 +16,10 @@ class QuirkOptions(TypedDict, total=False):
     """Whether the server knows the role `developer`. Otherwise the role `system` is sent. Default: `True`."""
     mid_system: bool
     """Whether the model accepts system messages inside the conversation (Messages). Default: `False`."""
-    cache_marks: bool
-    """Whether to send cache marks to a Chat Completions or Responses server. Default: `False`."""
+    cache_marks: bool | None
+    """Whether to send cache marks to a Chat Completions or Responses server. None means: to models that take them."""
+    request_cache_mark: bool
+    """Whether a Messages server accepts a cache mark for a whole request. If not, blocks get it. Default: `True`."""
     joined_texts: bool
     """Whether to join the texts of a message, for a server that accepts only a string. Default: `False`."""
     custom_tools: bool

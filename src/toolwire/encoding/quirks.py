@@ -24,8 +24,10 @@ class Quirks(Struct, frozen=True, kw_only=True):
     """Whether the server knows the role `developer`. Otherwise the role `system` is sent."""
     mid_system: bool = False
     """Whether the model accepts system messages inside the conversation (Messages)."""
-    cache_marks: bool = False
-    """Whether to send cache marks to a Chat Completions or Responses server."""
+    cache_marks: bool | None = None
+    """Whether to send cache marks to a Chat Completions or Responses server. None means: to models that take them."""
+    request_cache_mark: bool = True
+    """Whether a Messages server accepts a cache mark for a whole request. If not, blocks get it."""
     joined_texts: bool = False
     """Whether to join the texts of a message, for a server that accepts only a string."""
     custom_tools: bool = True

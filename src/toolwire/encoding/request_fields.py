@@ -50,4 +50,6 @@ REQUEST_FIELDS: Mapping[str, RequestField] = {
     "service_tier": RequestField("minor", usual="auto"),
     "store": RequestField("formal", usual=False),
     "cache_key": RequestField("formal"),
+    "cache_mode": RequestField("formal"),
+    "cache_ttl": RequestField("formal"),
 }

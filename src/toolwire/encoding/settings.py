@@ -243,6 +243,36 @@ def tier(key: str, words: Mapping[str, str]) -> Setting:
     return plain(key, "service_tier", str).written(encode)
 
 
+_CACHE_MODES = frozenset({"implicit", "explicit"})
+
+
+def cache_options(times: tuple[str, ...]) -> Setting:
+    """Return the setting `prompt_cache_options`, which only newer models of OpenAI accept.
+
+    `times` are the lifetimes that this wire accepts for a request.
+    """
+
+    def encode_mode(request: Request, ledger: Ledger) -> Any:
+        mode = request.cache_mode
+        if made_by(request.opaque, ledger.dialect) or (ledger.takes_marks and mode in _CACHE_MODES):
+            return mode
+        why = f"has no such mode {mode}" if ledger.takes_marks else "caches without being asked"
+        ledger.lose("cache_mode", "cache_mode", f"{ledger.dialect} {why}")
+        return ABSENT
+
+    def encode_ttl(request: Request, ledger: Ledger) -> Any:
+        ttl = request.cache_ttl or ""
+        if made_by(request.opaque, ledger.dialect):
+            return ttl
+        if ledger.takes_marks:
+            return ledger.nearest_ttl(ttl, "cache_ttl", times) or ABSENT
+        ledger.lose("cache_ttl", "cache_ttl", f"{ledger.dialect} takes it only for models that take cache marks")
+        return ABSENT
+
+    mode, ttl = plain("mode", "cache_mode", str), plain("ttl", "cache_ttl", str)
+    return nested("prompt_cache_options", Settings(mode.written(encode_mode), ttl.written(encode_ttl)))
+
+
 def lose_beside_schema(output: Output, ledger: Ledger) -> None:
     """Report the loss of the name, the description and `strict` of an output, on a wire that has only its schema."""
     for field in ("name", "description", "strict"):

@@ -3,6 +3,9 @@
 Rule: code outside a dialect checks a trait, and never the dialect's name.
 """
 
+from collections.abc import Callable, Mapping
+from typing import Any
+
 from msgspec import Struct
 
 
@@ -79,5 +82,11 @@ class WireTraits(Struct, frozen=True, kw_only=True):
     """Whether servers accept only the schema of an object for an answer. Another value is sent as a field of one."""
     settings_by_history: frozenset[str] = frozenset()
     """The fields of a `Request` whose encoding depends on the messages of the request."""
+    request_cache_mark: Mapping[str, Any] = {}
+    """The member of a body that asks the provider to cache the whole request. Empty if servers cache without marks."""
+    mark_blocks: Callable[[dict[str, Any]], tuple[dict[str, Any], list[str]]] | None = None
+    """Mark single blocks of a body for the provider's cache. Return the body and the paths of the marks."""
+    session_in_user: str = ""
+    """A pattern that finds the client's session in the name of the user, if a client sends its session there."""
     losses_after_history: frozenset[str] = frozenset()
     """The concepts whose losses the encoder reports after those of the messages."""

@@ -20,7 +20,7 @@ from toolwire.errors import LossyTranslation, ToolwireError
 from toolwire.gateway.context import JSON, ClientRequest, GatewayContext, RequestOutcome, ResponseWriter
 from toolwire.gateway.conversations import named_in
 from toolwire.gateway.errors import UNKNOWN_HISTORY, GatewayError, error_in, error_of
-from toolwire.gateway.headers import headers_to_client, headers_to_provider
+from toolwire.gateway.headers import client_session_of, headers_to_client, headers_to_provider
 from toolwire.gateway.offloading import LARGE
 from toolwire.gateway.passthrough import (
     may_be_signed,
@@ -83,8 +83,9 @@ class Failure(Struct):
 class Attempt:
     """One request to one provider.
 
-    `members` are the outermost members of the request's JSON, by name. With `strict`, a semantic loss is an error.
-    `has_alternatives` is true if the route has other providers.
+    `members` are the outermost members of the request's JSON, by name. With `strict`, a semantic loss is an error. With
+    `caches`, the request gets what the provider's prompt cache needs. `has_alternatives` is true if the route has other
+    providers.
     """
 
     def __init__(
@@ -95,6 +96,7 @@ class Attempt:
         members: dict[str, Any],
         *,
         strict: bool,
+        caches: bool,
         has_alternatives: bool,
     ) -> None:
         self.context: GatewayContext = context
@@ -103,6 +105,7 @@ class Attempt:
         self.members: dict[str, Any] = members
         self.size: int = client_request.size
         self.strict: bool = strict
+        self.caches: bool = caches
         self.has_alternatives: bool = has_alternatives
         self.wire: Dialect = dialect(client_request.endpoint.dialect)
         same = (
@@ -326,6 +329,9 @@ class Attempt:
             model=candidate.model,
             over=dialect_wrapper(candidate.provider, candidate.format) or usual_forms_wrapper(candidate.provider),
             translation_cache=cache,
+            cache=self.caches,
+            cache_scope=client_request.owner,
+            client_session=client_session_of(client_request.headers),
             response_id=self.wire.TRAITS.response_id_prefix + client_request.identity.removeprefix("tw_"),
             now=time.time,
             continues=self._continues,

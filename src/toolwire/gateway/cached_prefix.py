@@ -6,6 +6,8 @@ Rules of this file:
   of the user: its system prompt, tools and settings also begin other conversations.
 - A request matches a prefix if its bytes begin and end with those of the prefix. Only the messages between are
   translated. If one of them is unusual in any way, the whole request is translated.
+- If the target caches only what is marked, a request with cache marks of its own is translated as a whole: the number
+  of marks is limited, so that later marks change earlier messages.
 - The messages after the prefix in the last request are stored separately (`_LastTurn`), and found by their bytes. Some
   clients mark the last message for the provider's cache and send it without the mark in the next request. Such a
   message is translated again.
@@ -24,6 +26,7 @@ from toolwire.encoding.ledger import shared_spelling_of
 from toolwire.encoding.quirks import Quirks
 from toolwire.encoding.repair import OPENING_TEXT, is_legal
 from toolwire.encoding.traits import WireTraits
+from toolwire.providers.prompt_cache import ConversationStart, has_marks, have_marks
 from toolwire.translation.caching import ExchangeHooks
 from toolwire.translation.tool_restoration import affects_answers
 from toolwire.translation.unwrap_output import asks_for_enum, is_value_output
@@ -142,6 +145,7 @@ class CachedPrefix(Struct, frozen=True):
     losses_after: tuple[Loss, ...]
     is_opening: bool
     answer: _AnswerSettings
+    start: ConversationStart
     last_turn: _LastTurn | None = None
 
     @property
@@ -177,6 +181,11 @@ class Extension(Struct, frozen=True):
     source_json: bytes
     split: int
     decoded: list[_Decoded]
+
+    @property
+    def start(self) -> ConversationStart:
+        """The start of the conversation, which the new messages may complete."""
+        return self.prefix.start.with_first(self.decoded[0].messages)
 
 
 def read_extension(prefix: CachedPrefix, data: bytes, wires: Wires) -> Extension | None:
@@ -272,6 +281,7 @@ def _grown_prefix(extension: Extension, parts: list[_EncodedMessages], data: byt
         memory_keys=(*prefix.memory_keys, *first.memory_keys),
         losses=(*prefix.losses, *part.losses),
         is_opening=False,
+        start=extension.start,
         last_turn=_last_turn(_after(source_json[:split], source_json), extension.decoded[1], parts[1]),
     )
 
@@ -297,6 +307,8 @@ def _decode(bodies: list[Any], start: _Position, wires: Wires, *, is_opening: bo
     if not decoded:
         return None
     messages = wires.hooks.prepare(decoded)
+    if wires.target.TRAITS.request_cache_mark and have_marks(messages):
+        return None
     if not is_legal(messages) or not (_opens(messages[0]) if is_opening else _answers(messages[0])):
         return None
     calls = _call_ids(messages, start.generated_count, wires)
@@ -407,6 +419,7 @@ class Translation(Struct, frozen=True):
     encoded: Encoded
     wires: Wires
     quirks: Quirks
+    start: ConversationStart
 
     @property
     def items(self) -> list[Any] | None:
@@ -419,6 +432,8 @@ class Translation(Struct, frozen=True):
         request = self.request
         spelling = shared_spelling_of(request.opaque, self.wires.source.DIALECT, RequestSpelling)
         if len(request.tools) > _MOST_TOOLS or request.provider_state or spelling.needs_all_messages:
+            return False
+        if self.wires.target.TRAITS.request_cache_mark and has_marks(request):
             return False
         return all(getattr(request, field) is None for field in self.wires.target.TRAITS.settings_by_history)
 
@@ -553,6 +568,7 @@ def _prefix_at(translation: Translation, cut: int, end: _PrefixEnd, later: _Enco
         losses_after=losses[1],
         is_opening=end.is_opening,
         answer=translation.answer_settings(),
+        start=replace(translation.start, first=b"") if end.is_opening else translation.start,
     )
 
 

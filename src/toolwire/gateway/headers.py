@@ -21,7 +21,15 @@ _TO_PROVIDER: Mapping[str, frozenset[str]] = {
 }
 _TO_CLIENT = frozenset({"retry-after", "retry-after-ms", "x-should-retry", "openai-processing-ms", "openai-version"})
 _TO_CLIENT_PREFIXES = ("x-ratelimit-", "anthropic-ratelimit-")
+# Headers in which clients name their session: codex 0.169 (`session_id`, earlier `conversation_id`) and opencode 1.1,
+# as of 2026-11-27. Claude Code names it in the body.
+_SESSIONS = ("session_id", "x-session-id", "x-opencode-session", "conversation_id")
 _LONGEST = 8192
+
+
+def client_session_of(headers: Mapping[str, str]) -> str:
+    """Return the name of the client's session in `headers`. Empty if there is none."""
+    return next((headers[name] for name in _SESSIONS if headers.get(name)), "")
 
 
 def headers_to_provider(dialect: str, headers: Mapping[str, str]) -> dict[str, str]:

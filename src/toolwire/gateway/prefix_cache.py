@@ -28,6 +28,7 @@ from toolwire.gateway.cached_prefix import (
     read_extension,
     write_extension,
 )
+from toolwire.providers.prompt_cache import ConversationStart
 from toolwire.translation.caching import ExchangeHooks
 from toolwire.types import Context, Encoded, Message, Request, ToolCall
 from toolwire.waiting.sized_cache import CacheShare, SizedCache
@@ -196,11 +197,13 @@ class _Lookup(Struct):
             self._cache.store(self._key, self._data, prefix, extension.prefix)
         return encoded
 
-    def store(self, body: dict[str, Any], request: Request, encoded: Encoded, quirks: Quirks) -> None:
+    def store(
+        self, body: dict[str, Any], request: Request, encoded: Encoded, quirks: Quirks, start: ConversationStart
+    ) -> None:
         """Store the prefixes of a translated request that are due."""
         if not self._stores_latest and not self._stores_opening:
             return
-        translation = Translation(self._data, body, request, encoded, self._wires, quirks)
+        translation = Translation(self._data, body, request, encoded, self._wires, quirks, start)
         if self._stores_latest and (prefix := _prefix_of(translation, latest_prefix)) is not None:
             self._cache.store(self._key, self._data, prefix)
         if self._stores_opening and (prefix := _prefix_of(translation, opening_prefix)) is not None:
@@ -217,6 +220,16 @@ class _FoundRequest(Struct, frozen=True):
     def stream_settings(self) -> dict[str, Any]:
         """The settings of the body that are about its stream."""
         return self._extension.prefix.answer.stream_settings
+
+    @property
+    def model(self) -> str | None:
+        """The model that the request asks for."""
+        return self._extension.prefix.model
+
+    @property
+    def start(self) -> ConversationStart:
+        """The start of the conversation, from which the key of its session is derived."""
+        return self._extension.start
 
     @property
     def memory_keys(self) -> list[str]:

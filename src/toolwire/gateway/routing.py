@@ -303,6 +303,7 @@ class _RequestRun(Struct):
                 candidate,
                 self.members,
                 strict=strict,
+                caches=route.settings.cache == "on",
                 has_alternatives=has_alternatives,
             )
             self.attempts[key] = attempt
@@ -342,14 +343,16 @@ class _RequestRun(Struct):
             if candidate.name != broken.name
         ]
         for candidate in (*others, broken):
-            continuation = await self._continuation(candidate, text, strict)
+            continuation = await self._continuation(route, candidate, text, strict)
             if continuation is not None:
                 if has_alternatives:
                     self.context.chooser.answered(candidate, conversation)
                 return continuation
         return None
 
-    async def _continuation(self, candidate: Candidate, text: str, strict: bool) -> Continuation | None:
+    async def _continuation(
+        self, route: ResolvedRoute, candidate: Candidate, text: str, strict: bool
+    ) -> Continuation | None:
         """Ask `candidate` to continue `text`. Return None if it fails, or if the key has too little left."""
         client_request, reservation, outcome, answer = (
             self.client_request,
@@ -365,7 +368,13 @@ class _RequestRun(Struct):
             members = members_of(continuation_request.body)
             reservation = await _reserve(self.context, continued_request, members, [candidate], requests=0)
             attempt = Attempt(
-                self.context, continued_request, candidate, members, strict=strict, has_alternatives=False
+                self.context,
+                continued_request,
+                candidate,
+                members,
+                strict=strict,
+                caches=route.settings.cache == "on",
+                has_alternatives=False,
             )
             answer = await attempt.ask(outcome)
             if isinstance(answer, Failure):

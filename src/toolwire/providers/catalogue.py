@@ -56,7 +56,10 @@ class Price(Struct, frozen=True, forbid_unknown_fields=True):
 
 @readable
 class Model(Struct, frozen=True, forbid_unknown_fields=True):
-    """One model as one source describes it; `words` are the source's own, by heading or column."""
+    """One model as one source describes it; `words` are the source's own, by heading or column.
+
+    `cache_minimum` is the number of tokens from which on its provider caches a prompt.
+    """
 
     name: Text
     providers: tuple[Text, ...] = ()
@@ -66,6 +69,7 @@ class Model(Struct, frozen=True, forbid_unknown_fields=True):
     purpose: str | None = None
     context_window: _Count | None = None
     max_output: _Count | None = None
+    cache_minimum: _Count | None = None
     price: Price | None = None
     local: bool = False
     tools: bool | None = None

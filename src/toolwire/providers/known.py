@@ -35,6 +35,7 @@ from toolwire.wire.transport import url_without_secrets
 
 PRESETS = Path(__file__).with_name("known.json")
 _LEAST_MAX_TOKENS = 1024
+_THIS_MACHINE = frozenset({"localhost", "127.0.0.1", "::1"})
 # https://platform.claude.com/docs/en/api/versioning (2026-11-20).
 _VERSION_HEADERS = {"anthropic": ("anthropic-version", "2026-10-21")}
 
@@ -44,7 +45,7 @@ class Capabilities(Struct, frozen=True, kw_only=True):
 
     With `named_choice` a request can name the tools that may be called. With `custom_tools` the server accepts tools
     with free text, with `strict_tools` it accepts a tool's `strict`. With `clearing` it clears old results itself if
-    asked.
+    asked. With `prompt_cache` it takes the key and the marks of OpenAI's prompt cache.
     """
 
     native_tool_calls: bool = True
@@ -59,6 +60,7 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     streaming: bool = True
     images: bool = True
     clearing: bool = False
+    prompt_cache: bool = False
 
 
 class ServerOptions(TypedDict, total=False):
@@ -168,9 +170,13 @@ class Provider(Struct, frozen=True, kw_only=True, dict=True):
     def _capabilities_at(self, url: Any) -> Capabilities:
         """Return the capabilities of a server at `url`.
 
-        Another address than the preset's may not accept custom tools.
+        Another address than the preset's may not accept custom tools. It takes what belongs to OpenAI's prompt cache if
+        it is the vendor's, or on this machine: a proxy passes it on, and local servers ignore it.
         """
-        return self.capabilities if url == self.base_url else replace(self.capabilities, custom_tools=False)
+        if url == self.base_url:
+            return self.capabilities
+        takes_cache = self.capabilities.prompt_cache and _belongs_to(url, self.base_url)
+        return replace(self.capabilities, custom_tools=False, prompt_cache=takes_cache)
 
     def _with_capabilities(self, capabilities: Capabilities, changes: Any) -> Capabilities:
         """Return `capabilities` with the `changes` of the user."""
@@ -242,7 +248,19 @@ class Provider(Struct, frozen=True, kw_only=True, dict=True):
         for capability in ("developer_role", "custom_tools"):
             if not getattr(self.capabilities, capability):
                 quirks.setdefault(capability, False)
+        if not self.capabilities.prompt_cache:
+            quirks.setdefault("cache_marks", False)
         return dialect(self.dialect, **quirks)
+
+
+def _belongs_to(url: Any, vendor_url: str) -> bool:
+    """Return True if `url` is at the vendor's domain, or on this machine. An invalid URL is not."""
+    try:
+        host, vendor_host = urlsplit(url).hostname or "", urlsplit(vendor_url).hostname or ""
+    except (ValueError, TypeError, AttributeError):
+        return False
+    domain = ".".join(vendor_host.split(".")[-2:])
+    return host in _THIS_MACHINE or host == domain or str(host).endswith(f".{domain}")
 
 
 def _check_base_url(url: Any, path: str) -> None:

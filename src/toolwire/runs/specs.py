@@ -22,7 +22,7 @@ from toolwire.runs.records import from_plain, pack, request_to_plain, unpack
 from toolwire.types import Context, Request
 
 _STORED_SETTINGS = ("auto_tools", "limits", "running", "terminal_tool", "clearing", "capabilities", "output", "stream")
-_STORED_OPTIONS = ("base_url", "quirks", "timeouts", "retries", "bounds", "fallback", "readers")
+_STORED_OPTIONS = ("base_url", "quirks", "timeouts", "retries", "bounds", "fallback", "cache", "readers")
 _LOCAL = ("on_event", "context", "resolver", "traces", "cancel", "approve")
 _SECRET = ("api_key", "headers", "query", "transport")
 

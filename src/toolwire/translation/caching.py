@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from toolwire.dialects import Dialect
 from toolwire.encoding.quirks import Quirks
+from toolwire.providers.prompt_cache import ConversationStart
 from toolwire.types import Encoded, Message, Request
 
 
@@ -31,11 +32,22 @@ class ExchangeHooks(Protocol):
 
 
 class CachedRequest(Protocol):
-    """A request that extends a cached one. Only its new messages were decoded."""
+    """A request that extends a cached one. Only its new messages were decoded.
+
+    If the target caches only what is marked, a request with marks is not cached.
+    """
 
     @property
     def stream_settings(self) -> dict[str, Any]:
         """The settings of the body that are about its stream."""
+
+    @property
+    def model(self) -> str | None:
+        """The model that the request asks for."""
+
+    @property
+    def start(self) -> ConversationStart:
+        """The start of the conversation, from which the key of its session is derived."""
 
     @property
     def memory_keys(self) -> list[str]:
@@ -59,8 +71,13 @@ class CacheLookup(Protocol):
     def find(self) -> CachedRequest | None:
         """Return the request if the cache has a request that it extends."""
 
-    def store(self, body: dict[str, Any], request: Request, encoded: Encoded, quirks: Quirks) -> None:
-        """Store the translated request, so that longer ones can be found by it."""
+    def store(
+        self, body: dict[str, Any], request: Request, encoded: Encoded, quirks: Quirks, start: ConversationStart
+    ) -> None:
+        """Store the translated request, so that longer ones can be found by it.
+
+        `start` is the start of the conversation as the client sent it.
+        """
 
 
 class TranslationCache(Protocol):

@@ -13,6 +13,7 @@ from typing import Any
 from toolwire.dialects import Dialect, dialect
 from toolwire.encoding.ledger import Clock
 from toolwire.providers import Provider
+from toolwire.providers.prompt_cache import CacheUse
 from toolwire.translation.caching import TranslationCache
 from toolwire.translation.exchange_answer import ExchangeAnswer, ExchangedStream
 from toolwire.translation.exchange_request import ExchangeRequest, Overlay, RequestSettings, Sides
@@ -113,6 +114,9 @@ def exchange(  # noqa: PLR0913 - a keyword each
     over: Overlay | None = None,
     strict: bool = False,
     translation_cache: TranslationCache | None = None,
+    cache: bool = True,
+    cache_scope: str = "",
+    client_session: str = "",
     response_id: str | None = None,
     now: float | Clock | None = None,
     continues: Mapping[str, Any] | None = None,
@@ -128,6 +132,10 @@ def exchange(  # noqa: PLR0913 - a keyword each
     - `strict`: raise LossyTranslation if the request loses meaning.
     - `translation_cache`: reuse the translation of an earlier request that this one extends. Its body must be bytes.
       Without a cache, nothing is stored between two calls.
+    - `cache`: add what the provider's prompt cache needs and the client's wire does not have: a cache mark, or a key of
+      the session. Each is a formal loss with the action `added`. On one wire nothing is added.
+    - `cache_scope`: keys of sessions differ between scopes, such as between the keys of a gateway.
+    - `client_session`: the name of the client's session, if a header has it.
     - `response_id`: the id of the answer if the wires differ. Servers may use one id for several answers, and clients
       merge answers with the same id.
     - `now`: the time of the answer in seconds of the epoch, or a function that returns the present time. It is used if
@@ -149,7 +157,8 @@ def exchange(  # noqa: PLR0913 - a keyword each
     provider = target if isinstance(target, Provider) else None
     sides = Sides(dialect(source), target.speaks() if isinstance(target, Provider) else dialect(target), provider, over)
     settings = RequestSettings(path=path, model=model, quirks=quirks or {})
-    request = ExchangeRequest(body, sides, settings, memory or {}, translation_cache)
+    cache_use = CacheUse(is_on=cache, scope=cache_scope, client_session=client_session)
+    request = ExchangeRequest(body, sides, settings, memory or {}, translation_cache, cache_use)
     new_exchange = Exchange(request, ExchangeAnswer(request, response_id, now, continues))
     if strict:
         raise_if_lossy(new_exchange.encoded.losses)

@@ -3,6 +3,8 @@
 Rules of this file:
 - It is pure. The caller sends the encoded request, and looks up the values of earlier turns.
 - A request that extends a cached one is decoded as a whole only if something needs all of it.
+- What is added for the provider's prompt cache is added to the encoded request, so that the cached bytes do not depend
+  on it.
 - Thinking of another wire, which was only shown to the client, is not sent to the client's own wire. Other wires get
   its text.
 """
@@ -13,12 +15,21 @@ from typing import Any
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from toolwire.dialects import Dialect, split_quirks
-from toolwire.encoding.quirks import tuned
+from toolwire.encoding.quirks import PLAIN, Quirks, tuned
 from toolwire.providers import Provider
 from toolwire.providers.adapting import adapted, asked_of_stream, quirks_for
+from toolwire.providers.prompt_cache import (
+    CacheUse,
+    ConversationStart,
+    has_marks,
+    is_too_short,
+    takes_key,
+    with_key,
+    with_mark,
+)
 from toolwire.providers.thoughts import refused_thoughts, without_thoughts
 from toolwire.translation.billing import BillingCut, remove_billing_line
 from toolwire.translation.caching import CachedRequest, CacheLookup, TranslationCache
@@ -97,9 +108,10 @@ class ExchangeRequest:
         settings: RequestSettings,
         memory: Mapping[str, bytes],
         cache: TranslationCache | None,
+        cache_use: CacheUse,
     ) -> None:
         self.sides: Sides = sides
-        self._settings, self._memory = settings, memory
+        self._settings, self._memory, self._cache_use = settings, memory, cache_use
         self._data, self._removed_billing = body, BillingCut()
         if sides.source.TRAITS.has_billing_line and sides.source.DIALECT != sides.target.DIALECT:
             self._data, self._removed_billing = remove_billing_line(body)
@@ -120,7 +132,8 @@ class ExchangeRequest:
             return None
         target, quirks = split_quirks(sides.target)
         try:
-            depends_on = _write([settings, sides.provider and _encoding_settings(sides.provider), quirks])
+            provider = sides.provider and _encoding_settings(sides.provider)
+            depends_on = _write([settings, provider, quirks, self._cache_use.is_on])
         except TypeError:
             return None
         return cache.look_up(self._data, sides.source, target, depends_on, _Hooks(sides.source, target))
@@ -192,9 +205,47 @@ class ExchangeRequest:
         """The encoded request for the target. Its losses have the paths of the client's body."""
         if self._encoded is None:
             cached = None if self._memory or self._cached is None else self._cached.encode()
-            encoded = self._encode() if cached is None else cached
+            encoded = self._use_prompt_cache(self._encode() if cached is None else cached)
             self._encoded = self._with_billing_loss(encoded) if self._removed_billing.lines else encoded
         return self._encoded
+
+    def _use_prompt_cache(self, encoded: Encoded) -> Encoded:
+        """Return the encoded request with what the provider's prompt cache needs. On one wire nothing is added."""
+        sides, cached, target = self.sides, self._cached, self.sides.target
+        if not self._cache_use.is_on or sides.source.DIALECT == target.DIALECT:
+            return encoded
+        if self._sends_derived_key:
+            start = self._start if cached is None else cached.start
+            key = start.key(self._cache_use)
+            if key is not None:
+                encoded = with_key(encoded, key, target, replaces=start.is_client_key)
+        marks_blocks = not self._server_quirks().request_cache_mark
+        # A cached request for a wire with such marks has none of its own.
+        is_marked = cached is None and has_marks(self.request, marks_blocks=marks_blocks)
+        if target.TRAITS.request_cache_mark and not is_marked:
+            model = self._settings.model or (cached.model if cached is not None else self.request.model)
+            if not is_too_short(encoded, model):
+                encoded = with_mark(encoded, target.TRAITS, marks_blocks=marks_blocks)
+        return encoded
+
+    @cached_property
+    def _start(self) -> ConversationStart:
+        """The start of the conversation as the client sent it."""
+        return ConversationStart.of(self.request, self.sides.source.TRAITS)
+
+    @property
+    def _sends_derived_key(self) -> bool:
+        """Return True if the request gets a key of its session, in place of a key that the client sent."""
+        sides = self.sides
+        if not self._cache_use.is_on or sides.source.DIALECT == sides.target.DIALECT:
+            return False
+        return takes_key(sides.target, sides.provider, {**self._settings.quirks, **_changed_quirks(sides.target)})
+
+    def _server_quirks(self) -> Quirks:
+        """Return the quirks of the server, without those of the model."""
+        provider = self.sides.provider
+        quirks = {**(provider.quirks if provider is not None else {}), **self._settings.quirks}
+        return tuned(split_quirks(self.sides.target)[1], quirks)
 
     def _with_billing_loss(self, encoded: Encoded) -> Encoded:
         return replace(encoded, losses=self._removed_billing.restore_paths(encoded.losses))
@@ -218,7 +269,7 @@ class ExchangeRequest:
         if lookup is not None:
             full_quirks = tuned(split_quirks(sides.target)[1], quirks)
             if full_quirks.id_grammar is None:
-                lookup.store(self.body, request, encoded, full_quirks)
+                lookup.store(self.body, request, encoded, full_quirks, self._start)
         return encoded
 
     def _target_request(self) -> Request:
@@ -235,6 +286,8 @@ class ExchangeRequest:
         model = self._settings.model
         if model is not None and model != request.model:
             changes["model"] = model
+        if request.cache_key is not None and self._sends_derived_key:
+            changes["cache_key"] = None
         if request.stream is None and self.sides.is_foreign:
             changes["stream"] = self.streams
         if request.store is None and self.sides.is_foreign and self.sides.target.TRAITS.stores_responses:
@@ -258,6 +311,12 @@ class ExchangeRequest:
             is_native = sides.source.DIALECT == sides.target.DIALECT
             messages = [unmark_foreign_thinking(message, is_native=is_native) for message in messages]
         return messages
+
+
+def _changed_quirks(target: Dialect) -> dict[str, Any]:
+    """Return the quirks of a dialect's server that differ from those of the vendor's own."""
+    quirks = split_quirks(target)[1]
+    return {name: value for name, value in asdict(quirks).items() if value != getattr(PLAIN, name)}
 
 
 def _encoding_settings(provider: Provider) -> list[object]:

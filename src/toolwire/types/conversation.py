@@ -436,6 +436,8 @@ class Request(Struct, frozen=True, kw_only=True):
     service_tier: str | None = None
     store: bool | None = None
     cache_key: str | None = None
+    cache_mode: str | None = None
+    cache_ttl: str | None = None
     opaque: Opaque | None = None
 
     @property

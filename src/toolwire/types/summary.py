@@ -1,4 +1,7 @@
-"""A short text of a value, for people: default values and opaque data are left out, and long values are cut."""
+"""A short text of a value, for people: default values and opaque data are left out, and long values are cut.
+
+Rule: formal losses are left out, because neither a person nor a model notices them.
+"""
 
 from collections.abc import Collection
 from typing import Any
@@ -40,9 +43,14 @@ def _format_struct(value: Struct, depth: int, skipped: Collection[str] = ()) -> 
         for name in fields
         if name != "opaque"
         and name not in skipped
-        and not _is_default(field := getattr(value, name), default_of.get(name))
+        and not _is_default(field := _shown(name, getattr(value, name)), default_of.get(name))
     ]
     return f"{type(value).__name__}({', '.join(texts)})"
+
+
+def _shown(name: str, field: Any) -> Any:
+    """Return a field as it is shown: losses without the formal ones."""
+    return tuple(loss for loss in field if loss.severity != "formal") if name == "losses" and field else field
 
 
 def _is_default(field: Any, default: Any) -> bool:

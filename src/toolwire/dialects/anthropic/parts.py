@@ -19,10 +19,50 @@ WIRE = Wire(
     DIALECT,
     names=Grammar(WORD_CHARS, 128),
     ids=Grammar(WORD_CHARS, 256, distinct=True),
-    cache=CacheMarks("cache_control", "type", "ephemeral", ("5m", "1h")),
+    cache=CacheMarks("cache_control", "type", "ephemeral", ("5m", "1h"), most=4),
     cut_reasons=("length", "context_window", "incomplete", "content_filter", "refusal", "malformed_tool_call", "pause"),
     thinks_between_tools=True,
 )
+_UNMARKED_BLOCKS = frozenset({"thinking", "redacted_thinking"})
+
+
+def mark_blocks(body: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """Mark up to four blocks of `body` for the cache. Return the marked body and the paths of the marks.
+
+    They are the last tool and the ends of the system prompt, of the last turn, and of the user's turn before it. Texts
+    become blocks, so that a turn has the same bytes once its mark has moved on.
+    """
+    body, paths = body.copy(), list[str]()
+    turns = body.get("messages", [])
+    asking = [index for index, turn in enumerate(turns[:-1]) if turn.get("role") == "user"]
+    marked_turns = {*asking[-1:], len(turns) - 1}
+    if tools := body.get("tools"):
+        body["tools"] = _mark_last(tools, "tools", paths)
+    if system := body.get("system"):
+        body["system"] = _mark_last(_as_blocks(system), "system", paths)
+    turns = [{**turn, "content": _as_blocks(turn.get("content"))} for turn in turns]
+    for index in sorted(marked_turns) if turns else ():
+        path = f"messages[{index}].content"
+        turns[index]["content"] = _mark_last(turns[index]["content"], path, paths)
+    if turns:
+        body["messages"] = turns
+    return body, paths
+
+
+def _as_blocks(content: Any) -> Any:
+    return [{"type": "text", "text": content}] if type(content) is str else content
+
+
+def _mark_last(blocks: list[Any], path: str, paths: list[str]) -> list[Any]:
+    """Return `blocks` with a mark at the last one that can have one. Append the path of the mark to `paths`."""
+    for index in range(len(blocks or ()) - 1, -1, -1):
+        block = blocks[index]
+        if type(block) is dict and block.get("type") not in _UNMARKED_BLOCKS and block.get("text") != "":
+            paths.append(f"{path}[{index}].cache_control")
+            return [*blocks[:index], {**block, "cache_control": {"type": "ephemeral"}}, *blocks[index + 1 :]]
+    return blocks
+
+
 TRAITS = WireTraits(
     history_key="messages",
     repeats_call_ids=True,
@@ -37,6 +77,11 @@ TRAITS = WireTraits(
     requires_thinking_before_calls=True,
     shows_foreign_thinking=True,
     has_billing_line=True,  # Claude Code 2.1.197 sends one
+    # anthropic 2.14.0, MessageCreateParams.cache_control (2026-11-27).
+    request_cache_mark={"cache_control": {"type": "ephemeral"}},
+    mark_blocks=mark_blocks,
+    # `user_..._session_UUID` of Claude Code 2.0, and the JSON object of Claude Code 2.1 (2026-11-27).
+    session_in_user=r'(?<=_session_)[\w-]+$|"session_id":\s*"([^"]+)"',
     settings_by_history=frozenset({"thinking", "thinking_budget"}),
     losses_after_history=frozenset({"opaque", "first_turn"}),
 )

@@ -16,6 +16,7 @@ from toolwire.dialects.anthropic.messages import (
 )
 from toolwire.dialects.anthropic.parts import DIALECT, NEWEST, WIRE, decode_parts
 from toolwire.dialects.anthropic.tools import decode_choice, decode_tool, encode_choice, encode_tool, mode_of_thinking
+from toolwire.encoding.cache_marks import limit_marks, shortest_ttl
 from toolwire.encoding.families import family_of
 from toolwire.encoding.ledger import Ledger, copy_body, made_by, spelling_of, take, take_entries, unusual_path
 from toolwire.encoding.quirks import PLAIN, Quirks
@@ -46,6 +47,7 @@ _EFFORTS = EFFORTS[1:]
 # anthropic 2.11.0, ThinkingConfigEnabledParam.budget_tokens (2026-11-20).
 _MIN_BUDGET = 1024
 _MIN_TOP_P = 0.95
+_LIFETIMES = WIRE.cache.times if WIRE.cache is not None else ()
 _HIGH_EFFORTS = frozenset({"xhigh", "max"})
 _THINKING_MODES = frozenset({"enabled", "adaptive"})
 # The thinking budget for models that accept no effort. The numbers are toolwire's.
@@ -93,8 +95,12 @@ def encode_request(request: Request, quirks: Quirks = PLAIN, **settings: Any) ->
     `settings` change single fields of `quirks`. `names` among them are tool names that are written unchanged.
     """
     ledger = Ledger(WIRE, quirks, settings)
-    context, opaque = request.context, request.opaque
+    ledger.model = request.model
+    opaque = request.opaque
     is_native = opaque is not None and opaque.dialect == DIALECT
+    if not is_native:
+        request = limit_marks(request, ledger, marks_request=_marks_request(request, ledger))
+    context = request.context
     spelling = spelling_of(opaque, MessagesRequestSpelling)
     tools = encode_tools(context.tools, ledger, encode_tool) if context.tools else []
     body: dict[str, Any] = {}
@@ -450,6 +456,42 @@ def _encode_metadata(request: Request, ledger: Ledger) -> Any:
     return {"user_id": user}
 
 
+def _decode_cache(value: Any) -> Understood | None:
+    match value:
+        case {"type": "ephemeral"} if len(value) == 1:
+            return Understood({"cache_mode": "implicit"})
+        case {"type": "ephemeral", "ttl": str(ttl)} if len(value) == 2:
+            return Understood({"cache_mode": "implicit", "cache_ttl": ttl})
+    return None
+
+
+def _marks_request(request: Request, ledger: Ledger) -> bool:
+    """Return True if a request gets a cache mark for the whole of it."""
+    is_asked = request.cache_mode == "implicit" or (request.cache_mode is None and request.cache_ttl is not None)
+    return is_asked and ledger.quirks.request_cache_mark
+
+
+def _encode_cache(request: Request, ledger: Ledger) -> Any:
+    """Encode the cache mark for the whole request. It is after all others, so it must not last longer than they do."""
+    mode, ttl = request.cache_mode, request.cache_ttl
+    if made_by(request.opaque, DIALECT):
+        mark = {"type": "ephemeral"} if ttl is None else {"type": "ephemeral", "ttl": ttl}
+        return mark if mode in (None, "implicit") else ABSENT
+    if not _marks_request(request, ledger):
+        why = "caches only what is marked" if mode == "explicit" else "has no such mark for the whole request here"
+        for field in ("cache_mode", "cache_ttl"):
+            if getattr(request, field) is not None:
+                ledger.lose(field, field, f"{DIALECT} {why}")
+        return ABSENT
+    nearest = None if ttl is None else ledger.nearest_ttl(ttl, "cache_ttl")
+    shortest = shortest_ttl(request, ledger)
+    if nearest is not None and shortest is not None and _LIFETIMES.index(shortest) < _LIFETIMES.index(nearest):
+        detail = f"{DIALECT} accepts no longer lifetime after a shorter one: {shortest} is sent"
+        ledger.lose("cache_ttl", "cache_mark", detail, "approximated")
+        nearest = shortest
+    return {"type": "ephemeral"} if nearest is None else {"type": "ephemeral", "ttl": nearest}
+
+
 _OUTPUT = Settings(
     plain("effort", "effort", str).written(_encode_effort),
     Setting("format", ("output",), _decode_format, _encode_format),
@@ -469,5 +511,6 @@ _SETTINGS = Settings(
     Setting("tool_choice", ("tool_choice", "parallel_tool_calls"), decode_choice, encode_choice),
     Setting("metadata", ("user", "safety_identifier"), _decode_metadata, _encode_metadata),
     tier("service_tier", _TIERS),
+    Setting("cache_control", ("cache_mode", "cache_ttl"), _decode_cache, _encode_cache),
 )
 SETTING_PATHS = _SETTINGS.paths()

@@ -24,6 +24,7 @@ from toolwire.encoding.calls import (
 )
 from toolwire.encoding.ledger import Ledger, made_by, spelling_of, take, unparsed_of
 from toolwire.encoding.linking import link_results
+from toolwire.encoding.parts import without_mark
 from toolwire.types import Message, Opaque, Part, Text, ToolCall, ToolResult
 from toolwire.types.spelling.openai_chat import ChatCallSpelling, ChatResultSpelling
 from toolwire.wire.arguments import argument_text, cut_off_text, format_arguments
@@ -284,7 +285,7 @@ def _result_content(
         return {}
     blocks: list[Any] = []
     for inner in ledger.each_inner_part(content):
-        block = encode_part(inner, ledger, "user")
+        block = encode_part(without_mark(inner, ledger), ledger, "user")
         if ledger.was_written(block, inner):
             if not _is_accepted(inner, ledger):
                 block = {"type": "text", "text": put_below(block, inner, user_blocks, ledger, f"{DIALECT} results")}

@@ -34,6 +34,7 @@ from toolwire.dialects.openai_chat.parts import (
     simplify_content,
 )
 from toolwire.encoding.ledger import Ledger, is_unparsed, made_by, spelling_of, take, take_entries
+from toolwire.encoding.parts import without_mark
 from toolwire.encoding.quirks import Quirks
 from toolwire.types import Audio, Message, Opaque, Part, Refusal, Text, Thinking, ToolCall, ToolResult
 from toolwire.types.spelling.openai_chat import (
@@ -183,7 +184,8 @@ def encode_message(
     """Append the messages of the wire to `bodies` that one message needs. Media of results go to `user_blocks`."""
     content, role = message.content, message.role
     if type(content) is str and role != "tool":
-        body: dict[str, Any] = {"role": ledger.supported_role(role), "content": content}
+        written: Any = [{"type": "text", "text": content}] if ledger.keeps_blocks(message) else content
+        body: dict[str, Any] = {"role": ledger.supported_role(role), "content": written}
         bodies.append(_finish_message(body, message, ledger))
     elif role == "tool":
         for index, part in enumerate(message.parts):
@@ -222,7 +224,7 @@ def _encode_input_message(message: Message, ledger: Ledger, bodies: list[Any], u
         blocks, user_blocks[:] = [*user_blocks, *blocks], []
     body: dict[str, Any] = {"role": ledger.supported_role(message.role)}
     if blocks:
-        body["content"] = simplify_content(blocks, ledger)
+        body["content"] = blocks if ledger.keeps_blocks(message) else simplify_content(blocks, ledger)
     elif not ledger.is_native and message.parts:
         return
     elif not ledger.is_native:
@@ -254,7 +256,7 @@ def _encode_parts(message: Message, body: dict[str, Any], ledger: Ledger, *, as_
                 encode_call(part, body, ledger)
             case Text():
                 has_bare_text = has_bare_text or part.opaque is None
-                blocks.append(encode_text(part, ledger))
+                blocks.append(encode_text(without_mark(part, ledger), ledger))
                 _lose_order(body, ledger)
                 if part.citations:
                     _encode_citations(part, body, ledger, joined_keys)
@@ -385,8 +387,9 @@ def decode_later(bodies: list[Any], first_index: int, _generated_count: int) -> 
 
 
 def encode_later(
-    messages: list[Message], first_index: int, _model: str | None, quirks: Quirks
+    messages: list[Message], first_index: int, model: str | None, quirks: Quirks
 ) -> tuple[list[Any], Ledger]:
     """Write later messages of a conversation, of which the first has the index `first_index`."""
     ledger = Ledger(WIRE, quirks)
+    ledger.model = model
     return encode_messages(messages, ledger, first_index), ledger

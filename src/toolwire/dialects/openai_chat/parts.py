@@ -28,7 +28,14 @@ WIRE = Wire(
     DIALECT,
     names=Grammar(WORD_CHARS, 64),
     ids=Grammar("!-~", 40),
-    cache=CacheMarks("prompt_cache_breakpoint", "mode", "explicit", ("30m", "12h"), opt_in=True),
+    cache=CacheMarks(
+        "prompt_cache_breakpoint",
+        "mode",
+        "explicit",
+        ("30m", "12h"),
+        opt_in=True,
+        blocks=frozenset({"text", "image_url", "input_audio", "file"}),
+    ),
     cut_reasons=("length", "context_window", "incomplete", "content_filter", "refusal"),
     knows_effort_alone=True,
 )

@@ -28,6 +28,7 @@ from toolwire.encoding.settings import (
     Understood,
     apply_model_limits,
     at_least,
+    cache_options,
     effort,
     identifier,
     labels,
@@ -83,6 +84,7 @@ def encode_request(request: Request, quirks: Quirks = PLAIN, **settings: Any) ->
     `settings` replace single quirks. Their `names` are tool names that are written unchanged.
     """
     ledger = Ledger(WIRE, quirks, settings)
+    ledger.model = request.model
     opaque = request.opaque
     is_native = opaque is not None and opaque.dialect == DIALECT
     spelling = spelling_of(opaque, ChatRequestSpelling)
@@ -219,5 +221,6 @@ _SETTINGS = Settings(
     tier("service_tier", SERVICE_TIERS),
     plain("store", "store", bool),
     plain("prompt_cache_key", "cache_key", str),
+    cache_options(("30m",)),  # openai 3.57.0, PromptCacheOptions.ttl (2026-11-27)
 )
 SETTING_PATHS = _SETTINGS.paths()

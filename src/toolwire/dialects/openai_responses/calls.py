@@ -45,6 +45,7 @@ from toolwire.encoding.calls import (
 )
 from toolwire.encoding.finish import cut_off, reject_call
 from toolwire.encoding.ledger import Ledger, made_by, spelling_of, take
+from toolwire.encoding.parts import without_mark
 from toolwire.types import Opaque, Part, Response, Text, Thinking, ToolCall, ToolResult
 from toolwire.types.spelling.openai_responses import (
     QualifiedName,
@@ -380,7 +381,7 @@ def _encode_output(part: ToolResult, ledger: Ledger, *, is_native: bool) -> str 
     """
     blocks: list[Any] = []
     for inner in ledger.each_inner_part(part.content):
-        encode_input_part(inner, blocks, ledger, "a result")
+        encode_input_part(without_mark(inner, ledger), blocks, ledger, "a result")
     if not is_native and (not blocks or (len(blocks) == 1 and is_plain_text(blocks[0]))):
         return mark_error(blocks[0]["text"] if blocks else "", is_error=part.is_error)
     if part.is_error:

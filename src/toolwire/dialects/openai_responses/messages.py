@@ -239,7 +239,8 @@ def encode_message(message: Message, items: Items) -> None:
         _lose_message_fields(message, ledger)
     item_count = len(items.bodies)
     if type(content) is str:
-        _add_message_item(message, content, items)
+        blocks = [{"type": "input_text", "text": content}] if ledger.keeps_blocks(message) else content
+        _add_message_item(message, blocks, items)
     elif role == "assistant":
         encode_answer(message, items)
     elif role == "tool":
@@ -296,22 +297,23 @@ def _encode_input_message(message: Message, items: Items) -> None:
     for part in ledger.each_part(parts):
         if type(part) is ToolResult:
             if blocks:
-                _add_message_item(message, _simplify_content(blocks, ledger), items)
+                _add_message_item(message, _simplify_content(blocks, message, ledger), items)
             blocks, has_result = [], True
             write_result(part, items)
         else:
             encode_input_part(part, blocks, ledger, f"a {message.role} message")
     if blocks:
-        _add_message_item(message, _simplify_content(blocks, ledger), items)
+        _add_message_item(message, _simplify_content(blocks, message, ledger), items)
     elif ledger.is_native and not has_result:
         _add_message_item(message, None, items)
     elif not parts:
         _add_message_item(message, "", items)
 
 
-def _simplify_content(blocks: list[Any], ledger: Ledger) -> Any:
+def _simplify_content(blocks: list[Any], message: Message, ledger: Ledger) -> Any:
     """Return one plain text of another wire as a string, and any other content as it is."""
-    return blocks[0]["text"] if not ledger.is_native and len(blocks) == 1 and is_plain_text(blocks[0]) else blocks
+    is_text = not ledger.is_native and len(blocks) == 1 and is_plain_text(blocks[0])
+    return blocks[0]["text"] if is_text and not ledger.keeps_blocks(message) else blocks
 
 
 def encode_answer(message: Message, items: Items) -> None:
@@ -445,8 +447,9 @@ def decode_later(items: list[Any], first_index: int, _generated_count: int) -> l
 
 
 def encode_later(
-    messages: list[Message], first_index: int, _model: str | None, quirks: Quirks
+    messages: list[Message], first_index: int, model: str | None, quirks: Quirks
 ) -> tuple[list[Any], Ledger]:
     """Write later messages of a conversation, of which the first has the index `first_index`."""
     ledger = Ledger(WIRE, quirks)
+    ledger.model = model
     return encode_messages([None] * first_index + messages, Items(ledger), first_index), ledger

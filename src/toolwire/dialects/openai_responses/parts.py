@@ -35,7 +35,14 @@ WIRE = Wire(
     DIALECT,
     names=Grammar(WORD_CHARS, 128),
     ids=Grammar("!-~", 64, distinct=True),
-    cache=CacheMarks("prompt_cache_breakpoint", "mode", "explicit", ("30m", "12h"), opt_in=True),
+    cache=CacheMarks(
+        "prompt_cache_breakpoint",
+        "mode",
+        "explicit",
+        ("30m", "12h"),
+        opt_in=True,
+        blocks=frozenset({"input_text", "input_image", "input_file"}),
+    ),
     cut_reasons=("length", "context_window", "incomplete", "content_filter", "refusal", "error", "pause"),
     knows_effort_alone=True,
     takes_top_logprobs_alone=True,  # `include` requests log probabilities

@@ -47,6 +47,7 @@ from toolwire.encoding.settings import (
     Understood,
     apply_model_limits,
     at_least,
+    cache_options,
     effort,
     identifier,
     labels,
@@ -117,6 +118,7 @@ def encode_request(request: Request, quirks: Quirks = PLAIN, **settings: Any) ->
     `settings` replace single quirks. Their `names` are tool names that are written unchanged.
     """
     ledger = Ledger(WIRE, quirks, settings)
+    ledger.model = request.model
     request = limit_tools(request, ledger, _TOOL_LIMIT)
     context = request.context
     messages = context.messages
@@ -259,7 +261,7 @@ def _encode_first(message: Message, body: dict[str, Any], ledger: Ledger) -> int
 
 def _is_joinable(parts: Any, ledger: Ledger) -> bool:
     """Return True if the parts can be joined to one string: all are text, and none has a cache mark to send."""
-    has_marks = ledger.quirks.cache_marks
+    has_marks = ledger.takes_marks
     return bool(parts) and all(type(part) is Text and not (has_marks and part.cache) for part in parts)
 
 
@@ -371,6 +373,7 @@ _SETTINGS = Settings(
     tier("service_tier", SERVICE_TIERS),
     plain("store", "store", bool),
     plain("prompt_cache_key", "cache_key", str),
+    cache_options(("30m", "12h")),  # openai 3.57.0, PromptCacheOptions.ttl (2026-11-27)
 )
 SETTING_PATHS = _SETTINGS.paths()
 
