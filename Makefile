@@ -43,6 +43,7 @@ bench: .venv-bench/.bench .venv-peers/.peers .venv-proxy/.proxy .venv/.test ## c
 	.venv-bench/bin/python bench/formats.py
 	$(BIN)/python -m bench.traces $(ARGS)
 	$(BIN)/python -m bench.runs
+	$(BIN)/python bench/price.py
 	$(BIN)/python bench/gateway.py
 	$(BIN)/python bench/gateway_load.py
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.client.faces import DIALECTS, FACES, TOKYO, awaited, get_weather, lead, options_at
-from toolwire import Cache, Message, Text, aio, dialect, generate
+from toolwire import Cache, Message, Text, Usage, aio, dialect, generate
 from toolwire.client import sync
 from toolwire.errors import InvalidField
 from toolwire.providers import named
@@ -106,3 +106,37 @@ def test_a_wrong_option_is_refused() -> None:
     with pytest.raises(InvalidField, match="cache"):
         sync.Client("anthropic", "m", cache="off")  # type: ignore[arg-type]
     assert named("openai") is not None
+
+
+USAGE = Usage(1000, 10, cache_read_tokens=600, cache_write_tokens=300)
+PRICED = {"openai": "gpt-6-sol", "openai-responses": "gpt-6-sol", "anthropic": "claude-sonnet-5-5"}
+
+
+@pytest.mark.sampled
+@pytest.mark.parametrize("name", DIALECTS)
+@pytest.mark.parametrize("face", FACES)
+@pytest.mark.parametrize("shown", [False, True])
+def test_cached_tokens_are_counted_and_paid(face: str, name: str, *, shown: bool) -> None:
+    with simulate([[USAGE, "Yes."]]) as model:
+        done = lead(face, name, model.url, "Hi.", shown=shown, model=PRICED.get(name, "m")).done
+    read, written = {"gemini": (600, 0), "ollama": (0, 0)}.get(name, (600, 300))
+    assert (done.usage.cache_read_tokens or 0, done.usage.cache_write_tokens or 0) == (read, written)
+    assert done.usage.input_tokens == 1000
+    if name in PRICED:  # both cost 2 and 10 dollars, 0.2 for what is read and 2.5 for what is written
+        assert done.cost == pytest.approx((100 * 2 + 600 * 0.2 + 300 * 2.5 + 10 * 10) / 1e6)
+
+
+def test_a_limit_of_cost_counts_what_is_cached() -> None:
+    with simulate([[Usage(1000, 10, cache_write_tokens=1000), TOKYO]]) as model:
+        settings: dict[str, Any] = {"tools": [get_weather], "limits": {"cost": 0.0024}}
+        done = lead("sync", "anthropic", model.url, "Hi.", model="claude-sonnet-5-5", **settings).done
+    assert done.ending == "budget"
+
+
+def test_deepseeks_own_count_is_read() -> None:
+    usage = {"prompt_tokens": 10, "completion_tokens": 2, "prompt_cache_hit_tokens": 8, "prompt_cache_miss_tokens": 2}
+    body = {"choices": [{"message": {"role": "assistant", "content": "Hi."}}], "usage": usage}
+    response = dialect("openai-chat").decode_response(body)
+    assert response.usage is not None
+    assert (response.usage.input_tokens, response.usage.cache_read_tokens) == (10, 8)
+    assert dialect("openai-chat").encode_response(response).body["usage"] == usage

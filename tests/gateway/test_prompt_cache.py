@@ -3,13 +3,20 @@
 import json
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.gateway.conftest import Playing
 from tests.gateway.standing import NAMES, WIRES, ask, post, send, standing
-from toolwire import Context, Message, Request, dialect
+from toolwire import Context, Message, Request, Usage, dialect
+from toolwire.config import PriceSettings
 from toolwire.gateway.headers import client_session_of
-from toolwire.testing import simulate
+from toolwire.gateway.metrics import Metrics
+from toolwire.gateway.prices import Prices, Tokens
+from toolwire.gateway.request_record import RequestRecord
+from toolwire.gateway.routes import Candidate
+from toolwire.providers import PROVIDERS
+from toolwire.testing import Scenario, simulate
 
 KEY = "prompt_cache_key"
 PAIRS = [(source, target) for source in WIRES for target in WIRES]
@@ -121,3 +128,52 @@ def test_the_marks_of_openais_clients_reach_claude(path: str, strict_model: Play
         [sent] = [one.body for one in stood.requests]
     assert json.dumps(sent).count('"cache_control"') == 4
     assert json.dumps(sent).count('"1h"') == 4
+
+
+USAGE = Usage(1000, 10, cache_read_tokens=600, cache_write_tokens=300)
+# Gemini counts no tokens that are written, and Ollama none that are cached.
+COUNTED = {"gemini": (1000, 600, 0), "ollama": (1000, 0, 0)}
+
+
+@pytest.mark.sampled
+@pytest.mark.parametrize(("source", "target"), PAIRS)
+@pytest.mark.parametrize("stream", [False, True])
+def test_cached_tokens_are_told_logged_and_paid(
+    source: str, target: str, lenient_model: Playing, *, stream: bool
+) -> None:
+    prices = Prices({f"{NAMES[target]}/m": PriceSettings(10, 100, 1, 12)})
+    with lenient_model(Scenario([[USAGE, "Yes."]])) as stood:
+        context = stood.gateway.context
+        before, context.prices = context.prices, prices
+        try:
+            answer, _ = ask(stood.url, source, request(f"{NAMES[target]}/m", stream=stream))
+            record = stood.seen[0]
+        finally:
+            context.prices = before
+    total, read, written = COUNTED.get(target, (1000, 600, 300))
+    assert (record["input_tokens"], record["cache_read_tokens"], record["cache_write_tokens"]) == (total, read, written)
+    dollars = ((total - read - written) * 10 + read * 1 + written * 12 + 10 * 100) / 1e6
+    assert record["cost"] == pytest.approx(dollars, abs=1e-9)
+    assert answer.usage is not None
+    told = answer.usage.input_tokens, answer.usage.cache_read_tokens or 0, answer.usage.cache_write_tokens or 0
+    shown = {"gemini": (total, read, 0), "ollama": (total, 0, 0)}.get(source, (total, read, written))
+    assert told == shown
+
+
+def test_a_reservation_covers_a_cache_that_is_written() -> None:
+    prices = Prices({"anthropic/m": PriceSettings(10, 100, 1, 20), "openai/m": PriceSettings(10, 100)})
+    claude, gpt = (Candidate(PROVIDERS[name], "m") for name in ("anthropic", "openai"))
+    tokens = Tokens(1000, 10)
+    assert prices.highest_cost(claude, tokens) == prices.cost(claude, Tokens(1000, 10, cache_write=1000))
+    assert prices.highest_cost(gpt, tokens) == prices.cost(gpt, tokens)
+
+
+def test_metrics_count_cached_tokens(lenient_model: Playing) -> None:
+    with lenient_model(Scenario([[USAGE, "Yes."]])) as stood:
+        ask(stood.url, "gemini", request("anthropic/m", stream=False))
+        _ = stood.seen[0]
+    metrics = Metrics(lambda: {"anthropic"}, lambda: 0)
+    metrics.observe(msgspec.convert(stood.seen[0], RequestRecord))
+    text = metrics.render().decode()
+    assert 'toolwire_cached_tokens_total{operation="read",provider="anthropic"} 600.0' in text
+    assert 'toolwire_cached_tokens_total{operation="write",provider="anthropic"} 300.0' in text

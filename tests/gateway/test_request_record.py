@@ -32,6 +32,12 @@ def test_a_line_of_the_log_has_every_field_in_order() -> None:
     assert msgspec.json.encode(RECORD).decode() == LINE + "}"
 
 
+def test_cached_tokens_follow_the_others() -> None:
+    record = msgspec.structs.replace(RECORD, cache_read_tokens=2, cache_write_tokens=0)
+    line = LINE.replace('"output_tokens":null,', '"output_tokens":null,"cache_read_tokens":2,"cache_write_tokens":0,')
+    assert msgspec.json.encode(record).decode() == line + "}"
+
+
 def test_providers_that_continued_an_answer_come_last() -> None:
     record = msgspec.structs.replace(RECORD, continued_by=["gemini/x"])
     assert msgspec.json.encode(record).decode() == LINE + ',"continued_by":["gemini/x"]}'

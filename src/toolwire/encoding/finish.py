@@ -105,6 +105,10 @@ def without_good_end(choice: Choice, wire: Wire) -> Choice:
     return as_incomplete(choice, wire) if calls and not any(calls) else choice
 
 
+# DeepSeek's count of cached tokens (https://api-docs.deepseek.com/guides/kv_cache, 2026-11-27).
+_CACHE_HITS = "prompt_cache_hit_tokens"
+
+
 class Counts:
     """Token counts as OpenAI's two wires name them: the keys of the input tokens and of the output tokens.
 
@@ -130,6 +134,8 @@ class Counts:
             cache_read = count_in(input_details, "cached_tokens")
             if "cache_write_tokens" in input_details:
                 cache_write = count_in(input_details, "cache_write_tokens")
+        if cache_read is None and _CACHE_HITS in body:
+            cache_read = count_in(body, _CACHE_HITS)
         if output_details and type(output_details) is dict:
             reasoning = count_in(output_details, "reasoning_tokens")
         output_tokens = total_output(input_tokens, count_in(body, self.output_key), count_in(body, "total_tokens"))

@@ -28,6 +28,8 @@ class _Spent(Struct):
     """The tokens and the cost of the requests to one provider."""
 
     input_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
     output_tokens: int = 0
     cost: float = 0.0
 
@@ -63,6 +65,8 @@ class Metrics:
         if record.input_tokens is not None:
             spent = self._spent[labels[1]]
             spent.input_tokens += record.input_tokens
+            spent.cache_read_tokens += record.cache_read_tokens or 0
+            spent.cache_write_tokens += record.cache_write_tokens or 0
             spent.output_tokens += record.output_tokens or 0
             spent.cost += record.cost
 
@@ -84,13 +88,17 @@ class Metrics:
             counts = zip(_BOUNDS, accumulate(times.counts), strict=True)
             seconds.add_metric([wire], [*counts], times.sum)
         tokens = CounterMetricFamily("toolwire_tokens", "Tokens read and written.", labels=("provider", "direction"))
+        text = "Tokens of the input that were read from a prompt cache, or written to it."
+        cached = CounterMetricFamily("toolwire_cached_tokens", text, labels=("provider", "operation"))
         cost = CounterMetricFamily("toolwire_cost_dollars", "US dollars.", labels=("provider",))
         for provider, spent in self._spent.items():
             tokens.add_metric([provider, "input"], spent.input_tokens)
             tokens.add_metric([provider, "output"], spent.output_tokens)
+            cached.add_metric([provider, "read"], spent.cache_read_tokens)
+            cached.add_metric([provider, "write"], spent.cache_write_tokens)
             cost.add_metric([provider], spent.cost)
         running = GaugeMetricFamily("toolwire_running_requests", "Requests that run now.", self._running())
-        yield from (requests, seconds, tokens, cost, running)
+        yield from (requests, seconds, tokens, cached, cost, running)
 
     def render(self) -> bytes:
         """Return the metrics in Prometheus' text format."""
@@ -116,6 +124,8 @@ def spans() -> Callable[[RequestRecord], None] | None:
             "gen_ai.request.model": model,
             "gen_ai.usage.input_tokens": record.input_tokens,
             "gen_ai.usage.output_tokens": record.output_tokens,
+            "gen_ai.usage.cache_read.input_tokens": record.cache_read_tokens or None,
+            "gen_ai.usage.cache_creation.input_tokens": record.cache_write_tokens or None,
             "http.response.status_code": record.status,
             "toolwire.request": record.request,
             "toolwire.wire": record.wire,

@@ -3,7 +3,8 @@
 Rules of this file:
 - A price is the one of the settings, or the catalogue's price of this day. A model without a price is not free.
 - In the settings, `PROVIDER/*` is the price of the models that match no other name. A name without `*` comes first.
-- Before a request, the estimate is high: one token for three bytes, and the longest answer that the request allows.
+- Before a request, the estimate is high: one token for three bytes, all of them written to a cache, and the longest
+  answer that the request allows.
   Afterwards the provider's report counts. If there is none, the gateway estimates from what was received.
 - Money is rounded up.
 """
@@ -80,6 +81,13 @@ class Prices:
         if written:
             cost += written * (price.input if price.cache_write is None else price.cache_write)
         return math.ceil(_NANO_OF_MILLION * float(cost))
+
+    def highest_cost(self, candidate: Candidate, tokens: Tokens) -> int:
+        """Return the cost of `tokens` if all of the input is written to a cache, which may cost more."""
+        price = self.of(candidate)
+        if price is None or price.cache_write is None or price.cache_write <= price.input:
+            return self.cost(candidate, tokens)
+        return self.cost(candidate, msgspec.structs.replace(tokens, cache_read=0, cache_write=tokens.input))
 
 
 @lru_cache(1024)

@@ -35,6 +35,10 @@ class RequestRecord(Struct, frozen=True, kw_only=True):
     """The tokens that the providers read. None if no provider can bill the request."""
     output_tokens: int | None
     """The tokens that the providers wrote."""
+    cache_read_tokens: int | UnsetType = UNSET
+    """The tokens of the input that were read from a provider's prompt cache. Left out if no provider was asked."""
+    cache_write_tokens: int | UnsetType = UNSET
+    """The tokens of the input that were written to a provider's prompt cache. Left out if no provider was asked."""
     estimated: bool
     """True if a provider reported no tokens, so that the gateway estimated them."""
     cost: float

@@ -170,7 +170,7 @@ async def _reserve(
     if client_request.endpoint.action == "count":
         return await context.accounts.reserve(client_request.key, {"requests": requests})
     tokens = [estimate(client_request.size, members, candidate) for candidate in candidates]
-    cost = max(context.prices.cost(candidate, most) for candidate, most in zip(candidates, tokens, strict=True))
+    cost = max(context.prices.highest_cost(candidate, most) for candidate, most in zip(candidates, tokens, strict=True))
     most = max(one.input + one.output for one in tokens)
     return await context.accounts.reserve(client_request.key, {"requests": requests, "tokens": most, "budget": cost})
 
