@@ -119,7 +119,7 @@ def test_the_matrix_judges_each_dialect_for_itself() -> None:
 
 
 def test_the_readme_is_short_and_in_the_order_of_a_visitor() -> None:
-    assert len(README.splitlines()) <= 250
+    assert len(README.splitlines()) <= 260
     assert re.findall(r"(?m)^## (.*)$", README) == [
         "Two commands",
         "An agent in twelve lines",
