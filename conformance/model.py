@@ -3,7 +3,8 @@
 Rules of this file:
 - It answers the results of tools with words. If it must call again, it calls a tool that was not called before.
 - It calls a forced tool, a tool that the text names, and each tool that fits the text; one call for each city.
-- It writes what the schema of an answer wants. It thinks if the request asks for thinking.
+- It writes what the schema of an answer wants, and JSON if the system prompt wants it.
+- It thinks if the request asks for thinking.
 - The prompt decides, never the suite: no case of a suite has a name here.
 """
 
@@ -46,6 +47,11 @@ def _thinks(request: Request) -> bool:
 def _last_text(request: Request) -> str:
     users = [message for message in request.messages if message.role == "user"]
     return " ".join(part.text for part in users[-1].parts if isinstance(part, Text)) if users else ""
+
+
+def _system_text(request: Request) -> str:
+    system = request.system or ""
+    return system if isinstance(system, str) else " ".join(part.text for part in system if isinstance(part, Text))
 
 
 def _results(request: Request) -> list[ToolResult]:
@@ -123,9 +129,10 @@ def _filled(schema: dict[str, Any], text: str) -> dict[str, Any]:
 
 def _words(request: Request, text: str) -> str:
     output = request.output
-    if output is not None and output.kind != "text":
-        keys = dict.fromkeys(_QUOTED.findall(text), "example")
-        return json.dumps(example(output.schema) if output.schema else keys or {"answer": "example"})
+    if output is not None and output.schema:
+        return json.dumps(example(output.schema))
+    if "JSON" in _system_text(request) or (output is not None and output.kind == "json"):
+        return json.dumps(dict.fromkeys(_QUOTED.findall(text), "example") or {"answer": "example"})
     images = sum(isinstance(part, Image) for message in request.messages for part in message.parts)
     seen = f" I see {images} image." if images else ""
     if results := _results(request):

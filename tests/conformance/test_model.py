@@ -28,8 +28,8 @@ WEATHER = Tool(
 SUM = Tool("add", "Add", {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]})
 
 
-def ask(text: str, *history: Message, tools: Sequence[Tool] = (), **settings: Any) -> list[Any]:
-    context = Context(messages=[Message("user", text), *history], tools=tools)
+def ask(text: str, *history: Message, tools: Sequence[Tool] = (), system: str = "", **settings: Any) -> list[Any]:
+    context = Context(system=system or None, messages=[Message("user", text), *history], tools=tools)
     request = Request(context=context, model="m", **settings)
     return answer(request, Turn(0, 0, "openai-chat", {}, {}))
 
@@ -81,6 +81,7 @@ def test_it_writes_what_a_schema_or_a_prompt_wants() -> None:
     schema = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
     assert ask("Go.", output=Output("schema", schema=schema)) == [Text(text='{"a": 1}')]
     assert ask("JSON with 'setup'.", output=Output("json")) == [Text(text='{"setup": "example"}')]
+    assert ask("Go.", system="Answer in JSON.") == [Text(text='{"answer": "example"}')]
 
 
 def test_it_thinks_fails_and_breaks_off_if_it_is_asked_to() -> None:
