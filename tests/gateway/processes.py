@@ -244,7 +244,7 @@ class Gateway:
 
     def records(self) -> list[dict[str, Any]]:
         """Read the lines of requests in the log."""
-        lines = [line for line in self.log.read_text().splitlines() if line.startswith('{"request"')]
+        lines = [line for line in self.log.read_text().splitlines() if line.startswith('{"time"')]
         return [json.loads(line) for line in lines]
 
 
