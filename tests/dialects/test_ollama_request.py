@@ -213,7 +213,7 @@ SETTINGS: dict[str, tuple[dict[str, Any], dict[str, Any], list[Said]]] = {
         [("thinking", "approximated", "minor")],
     ),
     "tries unheard of": ({"effort": "utmost"}, {}, [("effort", "dropped", "semantic")]),
-    "has a budget": ({"thinking_budget": 9}, {}, [("thinking_budget", "dropped", "semantic")]),
+    "has a budget": ({"thinking_budget": 9}, {"think": True}, [("thinking_budget", "approximated", "minor")]),
     "has a budget of nothing": ({"thinking_budget": 0}, {"think": False}, []),
     "none": ({"effort": "none"}, {"think": False}, []),
     "minimal": ({"effort": "minimal"}, {"think": "low"}, [("effort", "approximated", "minor")]),

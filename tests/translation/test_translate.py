@@ -348,3 +348,41 @@ def test_media_of_gemini_go_where_they_can_be_opened(body: dict[str, Any], taker
     concepts = {target: {loss.concept for loss in made.losses} for target, made in told.items()}
     lost = {target for target in concepts if concepts[target] & {"image", "document"}}
     assert lost == told.keys() - set(takers)
+
+
+ASKING: dict[str, tuple[str, dict[str, Any]]] = {
+    "Messages, a budget": ("anthropic", {"max_tokens": 4096, "thinking": {"type": "enabled", "budget_tokens": 1024}}),
+    "Messages, adaptive": ("anthropic", {"max_tokens": 4096, "thinking": {"type": "adaptive"}}),
+    "Chat, an effort": ("openai-chat", {"reasoning_effort": "high"}),
+    "Ollama": ("ollama", {"think": True}),
+}
+
+
+@pytest.mark.parametrize("model", ["gemini-2.5-flash", "gemini-3.5-flash"])
+@pytest.mark.parametrize("asking", ASKING)
+def test_gemini_shows_the_thoughts_that_a_client_asks_for(asking: str, model: str) -> None:
+    source, settings = ASKING[asking]
+    body = {"model": "m", "messages": [{"role": "user", "content": "x"}], **settings}
+    encoded = translate.request(body, source, "gemini", model=model)
+    assert encoded.body["generationConfig"]["thinkingConfig"]["includeThoughts"] is True
+    assert ("thinking_display", "defaulted", "formal") in {
+        (loss.concept, loss.action, loss.severity) for loss in encoded.losses
+    }
+
+
+@pytest.mark.parametrize(
+    "settings", [{"reasoning_effort": "none"}, {}, {"max_tokens": 9, "thinking": {"type": "disabled"}}]
+)
+def test_gemini_shows_no_thoughts_that_nobody_asks_for(settings: dict[str, Any]) -> None:
+    body = {"model": "m", "messages": [{"role": "user", "content": "x"}], **settings}
+    source = "anthropic" if "thinking" in settings else "openai-chat"
+    encoded = translate.request(body, source, "gemini", model="gemini-2.5-flash")
+    assert "includeThoughts" not in str(encoded.body)
+
+
+def test_a_budget_turns_thinking_on_where_there_is_no_number() -> None:
+    config = {"thinkingConfig": {"thinkingBudget": 2048, "includeThoughts": True}}
+    body = {"contents": [{"role": "user", "parts": [{"text": "x"}]}], "generationConfig": config}
+    encoded = translate.request(body, "gemini", "ollama", "/v1beta/models/m:generateContent")
+    assert encoded.body["think"] is True
+    assert {loss.severity for loss in encoded.losses if loss.concept == "thinking_budget"} == {"minor"}

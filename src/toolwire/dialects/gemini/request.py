@@ -27,7 +27,7 @@ from toolwire.dialects.gemini.tools import (
 from toolwire.encoding.families import family_of
 from toolwire.encoding.ledger import Ledger, copy_body, made_by, spelling_of, take_entries, unparsed_of
 from toolwire.encoding.quirks import PLAIN, Quirks
-from toolwire.encoding.reasoning import nearest_effort
+from toolwire.encoding.reasoning import UNTHINKING, nearest_effort
 from toolwire.encoding.repair import OPENING_TEXT, add_opening_turn, begins_with_opening_turn, repair
 from toolwire.encoding.request_fields import ABSENT
 from toolwire.encoding.settings import (
@@ -167,6 +167,8 @@ def encode_request(request: Request, quirks: Quirks = PLAIN, **settings: Any) ->
     tools = encode_tools(context.tools, ledger) if context.tools else []
     flat: dict[str, Any] = {}
     request = apply_model_limits(request, ledger, functions_of(context.tools))
+    if opaque is not None and not is_native:
+        request = _with_shown_thoughts(request, ledger)
     _SETTINGS.encode(request, ledger, flat)
     body = _nest_config(flat, request)
     if tools:
@@ -186,6 +188,20 @@ def encode_request(request: Request, quirks: Quirks = PLAIN, **settings: Any) ->
     write_keys(ledger.replay(body, opaque), spelling.snake_keys)
     path = _write_path(spelling.path, request.model or "", stream=bool(request.stream))
     return Encoded(path, body, tuple(ledger.losses))
+
+
+def _with_shown_thoughts(request: Request, ledger: Conversation) -> Request:
+    """Return a request of another wire that shows the thoughts it asks for, which this wire does only if it is told to.
+
+    Messages shows a summary by default (@ai-sdk/anthropic 4 rests on it), and clients of Chat Completions read what
+    their server sends.
+    """
+    levels = (request.thinking, request.effort, request.thinking_budget)
+    asks = any(level not in (None, "disabled", "none", 0) for level in levels) and request.thinking not in UNTHINKING
+    if not asks or request.thinking_display is not None:
+        return request
+    ledger.lose("thinking_display", "thinking_display", f"{DIALECT} hides thoughts by default", "defaulted", "formal")
+    return replace(request, thinking_display=_DISPLAYS[True])
 
 
 def _encode_system(request: Request, messages: Any, body: dict[str, Any], ledger: Conversation) -> int:

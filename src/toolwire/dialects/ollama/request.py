@@ -156,6 +156,10 @@ def _encode_think(request: Request, ledger: Ledger) -> Any:
     if request.thinking_budget is not None:
         if request.thinking_budget == 0 and mode is None and effort is None:
             return False
+        if request.thinking_budget != 0 and mode is None and effort is None:
+            detail = f"{DIALECT} has no number of tokens for thinking: it is turned on"
+            ledger.lose("thinking_budget", "thinking_budget", detail, "approximated")
+            return True
         lose_setting(request, "thinking_budget", f"{DIALECT} has no such setting", ledger, carried=effort is not None)
     level = ABSENT if effort is None else _LEVEL_OF_EFFORT.get(effort, ABSENT)
     if mode == "disabled":
