@@ -95,3 +95,14 @@ def test_a_provider_without_secrets_changes_nothing() -> None:
     masking, said = MaskedStream(secrets), b"It is EMPTY \\u0041"
     assert (masking.feed(said), masking.close()) == (said, b"")
     assert secrets.mask_error(said) == b"It is [hidden] \\u0041"
+
+
+@pytest.mark.parametrize("after", [0, 100, 200, 1000])
+@pytest.mark.parametrize("size", [1, 5, 64, 4096])
+def test_a_spelled_secret_is_found_whatever_comes_after_it_in_its_line(size: int, after: int) -> None:
+    key = "sk-sentinel-0123456789abcdef"
+    spelled = key.replace("-", "\\u002D")
+    data = f'data: {{"text":"It is {spelled}.","more":"{"x" * after}"}}\n\n'.encode()
+    stream = MaskedStream(ProviderSecrets([key]))
+    sent = b"".join(stream.feed(data[at : at + size]) for at in range(0, len(data), size)) + stream.close()
+    assert sent == data.replace(spelled.encode(), b"[hidden]")

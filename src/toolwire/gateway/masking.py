@@ -92,18 +92,22 @@ class ProviderSecrets:
 
     def _mask_spelled(self, data: bytes) -> bytes:
         """Mask secrets whose characters are escaped as in JSON, URLs or HTML, or that are in another case."""
-        text = data.decode("latin-1")
+        last = len(data)
+        for start, end in sorted(self._spelled_spans(data), reverse=True):
+            if end <= last:
+                data, last = data[:start] + _MASK + data[end:], start
+        return data
+
+    def _spelled_spans(self, data: bytes) -> list[tuple[int, int]]:
+        """Return where `data` has secrets whose characters are escaped, or that are in another case."""
+        text = data.decode("latin-1")  # a character for each byte
         folded = fold(text) if self._loose else ""
         present = [form for form in self._loose if form in folded]
         if not present:
-            return data
+            return []
         starts, ends = folded_offsets(text)
-        spans = [match.span() for form in present for match in re.finditer(re.escape(form), folded)]
-        last = len(folded)
-        for first, end in sorted(spans, reverse=True):
-            if end <= last:
-                text, last = text[: starts[first]] + HIDDEN + text[ends[end - 1] :], first
-        return text.encode("latin-1")
+        matches = (match.span() for form in present for match in re.finditer(re.escape(form), folded))
+        return [(starts[first], ends[end - 1]) for first, end in matches]
 
     def mask_text(self, text: str) -> str:
         """Return a text with the secrets masked."""
@@ -116,9 +120,13 @@ class ProviderSecrets:
     def split(self, data: bytes) -> tuple[bytes, bytes]:
         """Return what is complete of an answer, masked, and the end that may be the beginning of a secret."""
         cut = len(data) - self._partial_length(data)
-        for match in self._any.finditer(data) if cut < len(data) else ():
-            if match.end() > cut > match.start():
-                cut = len(data) - self._partial_length(data[match.end() :])
+        if cut < len(data):
+            spans = [match.span() for match in self._any.finditer(data)]
+            if _ESCAPED.search(data) is not None:
+                spans += self._spelled_spans(data)
+            for start, end in sorted(spans):
+                if end > cut > start:
+                    cut = len(data) - self._partial_length(data[end:])
         return self.mask(data[:cut]), data[cut:]
 
     def _partial_length(self, data: bytes) -> int:
