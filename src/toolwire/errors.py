@@ -63,7 +63,15 @@ def listed(known: Iterable[str], hint: str = "", lead: str = "there are") -> str
 
 
 class ToolwireError(Exception):
-    """The base of every exception of this package."""
+    """The base of every exception of this package.
+
+    >>> from toolwire import ToolwireError, dialect
+    >>> try:
+    ...     dialect("unheard-of")
+    ... except ToolwireError as error:
+    ...     print(type(error).__name__)
+    UnknownDialect
+    """
 
     def __init__(self, message: str, *, path: str = "") -> None:
         super().__init__(f"{path}: {message}" if path else message)

@@ -42,7 +42,12 @@ class _AnyResponse(type(Response)):  # type: ignore[misc]
 
 
 class LLMResponse(Response, frozen=True, metaclass=_AnyResponse):
-    """A `Response` under another name: every `Response` is an instance of it."""
+    """A `Response` under another name: every `Response` is an instance of it.
+
+    >>> from toolwire import LLMResponse, Message, Response
+    >>> isinstance(Response.of(Message("assistant", "Hi."), "stop"), LLMResponse)
+    True
+    """
 
     @staticmethod
     def from_openai(body: dict[str, Any]) -> Response:

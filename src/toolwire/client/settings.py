@@ -58,7 +58,15 @@ OnChunk = Callable[[StreamItem], object]
 
 
 class RequestSettings(TypedDict, total=False):
-    """The settings of one request."""
+    """The settings of one request.
+
+    >>> from toolwire import Client, RequestSettings
+    >>> from toolwire.testing import simulate
+    >>> settings: RequestSettings = {"temperature": 0, "max_tokens": 100}
+    >>> with simulate(["Hello."]) as model, Client("ollama", "m", base_url=model.url) as client:
+    ...     client.run("Hi.", **settings).content
+    'Hello.'
+    """
 
     system: str | list[Part] | None
     """The system prompt, instead of the one of a `Context`."""
@@ -123,7 +131,15 @@ class RequestSettings(TypedDict, total=False):
 
 
 class RunSettings(RequestSettings, total=False):
-    """The settings of a conversation with tools."""
+    """The settings of a conversation with tools.
+
+    >>> from toolwire import Client, RunSettings
+    >>> from toolwire.testing import simulate
+    >>> settings: RunSettings = {"limits": {"turns": 3}, "temperature": 0}
+    >>> with simulate(["Hello."]) as model, Client("ollama", "m", base_url=model.url) as client:
+    ...     client.run("Hi.", **settings).turns
+    1
+    """
 
     messages: Sequence[AnyMessage]
     """The messages that come before the prompt."""
@@ -179,7 +195,13 @@ class LineOptions(TypedDict, total=False):
 
 
 class ClientOptions(ProviderOptions, LineOptions, total=False):
-    """The options of a client: how to reach its provider, and how to parse the answers."""
+    """The options of a client: how to reach its provider, and how to parse the answers.
+
+    >>> from toolwire import Client, ClientOptions
+    >>> options: ClientOptions = {"api_key": "sk-test", "timeouts": 30, "retries": 2}
+    >>> Client("openai", "gpt-6-sol", **options).provider.name
+    'openai'
+    """
 
 
 class _Model(TypedDict, total=False):
@@ -210,11 +232,27 @@ class _Schema(TypedDict, total=False):
 
 
 class ChatSettings(RequestSettings, _Model, _Plain, total=False):
-    """The settings of `Client.chat`."""
+    """The settings of `Client.chat`.
+
+    >>> from toolwire import ChatSettings, Client
+    >>> from toolwire.testing import simulate
+    >>> settings: ChatSettings = {"model": "other", "max_tokens": 100}
+    >>> with simulate(["Hello."]) as model, Client("ollama", "m", base_url=model.url) as client:
+    ...     client.chat("Hi.", **settings).content
+    'Hello.'
+    """
 
 
 class ClientSettings(RunSettings, _Model, _Plain, total=False):
-    """The settings of a client's conversation."""
+    """The settings of a client's conversation.
+
+    >>> from toolwire import Client, ClientSettings
+    >>> from toolwire.testing import simulate
+    >>> settings: ClientSettings = {"model": "other", "max_iterations": 3}
+    >>> with simulate(["Hello."]) as model, Client("ollama", "m", base_url=model.url) as client:
+    ...     client.run("Hi.", **settings).content
+    'Hello.'
+    """
 
 
 class ClientTyped(RunSettings, _Model, _Typed[T_co], Generic[T_co], total=False):
@@ -226,7 +264,15 @@ class ClientSchema(RunSettings, _Model, _Schema, total=False):
 
 
 class OnceSettings(RunSettings, _Options, _Plain, total=False):
-    """The settings of `generate` and `stream`."""
+    """The settings of `generate` and `stream`.
+
+    >>> from toolwire import OnceSettings, generate
+    >>> from toolwire.testing import simulate
+    >>> with simulate(["Hello."]) as model:
+    ...     settings: OnceSettings = {"base_url": model.url, "temperature": 0}
+    ...     generate("Hi.", "ollama", "m", **settings).content
+    'Hello.'
+    """
 
 
 class OnceTyped(RunSettings, _Options, _Typed[T_co], Generic[T_co], total=False):

@@ -19,7 +19,13 @@ _DEFAULT_TRAITS = WireTraits(history_key="messages")
 
 
 class Dialect(Protocol):
-    """A wire format: it decodes and encodes requests, responses, streams and errors."""
+    """A wire format: it decodes and encodes requests, responses, streams and errors.
+
+    >>> from toolwire import Dialect, dialect
+    >>> ollama: Dialect = dialect("ollama")
+    >>> ollama.decode_response({"message": {"role": "assistant", "content": "Hi."}, "done": True}).content
+    'Hi.'
+    """
 
     DIALECT: str
     TRAITS: WireTraits

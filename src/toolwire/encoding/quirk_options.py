@@ -6,7 +6,14 @@ from toolwire.wire.names import Grammar
 
 
 class QuirkOptions(TypedDict, total=False):
-    """The fields of `Quirks`, one by one."""
+    """The fields of `Quirks`, one by one.
+
+    >>> from toolwire import Context, Message, QuirkOptions, Request, dialect
+    >>> request = Request(model="m", context=Context(messages=[Message("Hi.")]), max_tokens=9)
+    >>> options: QuirkOptions = {"max_tokens_key": "max_tokens"}
+    >>> dialect("openai-chat", **options).encode_request(request).body["max_tokens"]
+    9
+    """
 
     api_version: str | None
     """The version of Messages to write for: `2023-06-01` or `2026-10-21`."""

@@ -14,7 +14,13 @@ from toolwire.wire.names import Grammar, read_grammar
 
 
 class Quirks(Struct, frozen=True, kw_only=True):
-    """How a server deviates from its dialect, or which version of it the server speaks."""
+    """How a server deviates from its dialect, or which version of it the server speaks.
+
+    >>> from toolwire import Context, Message, Quirks, Request, dialect
+    >>> request = Request(model="m", context=Context(messages=[Message("Hi.")]), max_tokens=9)
+    >>> dialect("openai-chat").encode_request(request, Quirks(max_tokens_key="max_tokens")).body["max_tokens"]
+    9
+    """
 
     api_version: str | None = None
     """The version of Messages to write for: `2023-06-01` or `2026-10-21`."""

@@ -34,7 +34,7 @@ _MODEL_ROLES = ("assistant", "model")
 
 
 def repair(messages: Sequence[Message], losses: list[Loss] | None = None) -> Sequence[Message]:
-    """Return a history in which every call is followed by its result. Each change is added to `losses`.
+    """Return `messages` as a history in which every call is followed by its result. Each change is added to `losses`.
 
     >>> from toolwire import Message, ToolCall, repair
     >>> history = [Message("Look."), Message("assistant", [ToolCall("call_1", "look", {})]), Message("Never mind.")]

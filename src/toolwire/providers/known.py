@@ -46,6 +46,11 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     With `named_choice` a request can name the tools that may be called. With `custom_tools` the server accepts tools
     with free text, with `strict_tools` it accepts a tool's `strict`. With `clearing` it clears old results itself if
     asked. With `prompt_cache` it takes the key and the marks of OpenAI's prompt cache.
+
+    >>> from toolwire import Capabilities, Client
+    >>> client = Client("ollama", "m", capabilities=Capabilities(native_tool_calls=False))
+    >>> client.provider.capabilities.native_tool_calls
+    False
     """
 
     native_tool_calls: bool = True
@@ -83,7 +88,13 @@ class ServerOptions(TypedDict, total=False):
 
 
 class ProviderOptions(ServerOptions, total=False):
-    """The fields of a provider that can be replaced."""
+    """The fields of a provider that can be replaced.
+
+    >>> from toolwire import Provider, ProviderOptions
+    >>> options: ProviderOptions = {"name": "mine", "headers": {"X-Team": "blue"}}
+    >>> Provider(name="server", dialect="openai-chat", base_url="https://llm.example").with_options(**options).name
+    'mine'
+    """
 
     name: str
     """The provider's name in errors and traces."""

@@ -20,17 +20,36 @@ _EFFECT_NAMES = ("none", "idempotent", "once")
 
 
 class Happened(Struct, frozen=True):
-    """The call has had its effect. `value` is its result."""
+    """The call has had its effect. `value` is its result.
+
+    >>> from toolwire import CallKey, Happened, checkable
+    >>> paid = {"k1": "order 7 is paid"}
+    >>> effects = checkable(lambda key: Happened(paid[key]))
+    >>> effects.probe(CallKey("k1"))
+    Happened(value='order 7 is paid')
+    """
 
     value: Any = None
 
 
 class NotYet(Struct, frozen=True):
-    """The call has had no effect, so that it may be run."""
+    """The call has had no effect, so that it may be run.
+
+    >>> from toolwire import CallKey, Happened, NotYet, checkable
+    >>> effects = checkable(lambda key: Happened() if key in {"k1"} else NotYet())
+    >>> effects.probe(CallKey("k2"))
+    NotYet()
+    """
 
 
 class Unknown(Struct, frozen=True):
-    """It is unknown whether the call has had its effect."""
+    """It is unknown whether the call has had its effect.
+
+    >>> from toolwire import CallKey, Unknown, checkable
+    >>> effects = checkable(lambda key: Unknown())  # the bank does not answer
+    >>> effects.probe(CallKey("k1"))
+    Unknown()
+    """
 
 
 _ProbeResult = Happened | NotYet | Unknown
@@ -39,7 +58,12 @@ Probe = Callable[[CallKey], _ProbeResult | Awaitable[_ProbeResult]]
 
 
 class Checkable(Struct, frozen=True):
-    """Effects that `probe` can check."""
+    """Effects that `probe` can check.
+
+    >>> from toolwire import Checkable, NotYet, checkable
+    >>> isinstance(checkable(lambda key: NotYet()), Checkable)
+    True
+    """
 
     probe: Probe
 

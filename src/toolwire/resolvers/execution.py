@@ -119,7 +119,13 @@ class Limits(Struct, frozen=True):
 
 
 class LimitOptions(TypedDict, total=False):
-    """The fields of `Limits`, one by one."""
+    """The fields of `Limits`, one by one.
+
+    >>> from toolwire import LimitOptions, ToolCall, execute
+    >>> options: LimitOptions = {"timeout": 5, "parallel": 2}
+    >>> execute([ToolCall("1", "ping", {})], lambda call: "pong", **options)[0].content
+    'pong'
+    """
 
     timeout: float | None
     """The maximum duration of a call, in seconds."""

@@ -89,7 +89,15 @@ else:
 
 
 class Resolver:
-    """A resolver of this package. `resolving` runs a call as steps, in sync and async code alike."""
+    """A resolver of this package. `resolving` runs a call as steps, in sync and async code alike.
+
+    >>> from toolwire import AgentResolver, Resolver
+    >>> def ping() -> str:
+    ...     return "pong"
+    >>> resolver: Resolver = AgentResolver([ping])
+    >>> [tool.name for tool in resolver.available_tools()]
+    ['ping']
+    """
 
     def available_tools(self) -> list[Tool]:
         """Return the tools."""

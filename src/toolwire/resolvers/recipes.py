@@ -25,7 +25,14 @@ _NOTHING = "No results produced."
 
 
 class Step(Struct, frozen=True):
-    """One call of a plan."""
+    """One call of a plan.
+
+    >>> from toolwire import Step
+    >>> first = Step("search", {"query": "owls"}, "Overview")
+    >>> second = Step("read", lambda results: {"text": results["search"].content})
+    >>> (first.label, second.tool)
+    ('Overview', 'read')
+    """
 
     tool: str
     arguments: dict[str, Any] | Callable[[dict[str, Any]], dict[str, Any]] = {}

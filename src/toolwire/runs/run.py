@@ -82,7 +82,16 @@ class Listed(Struct, frozen=True):
 
 
 class Run:
-    """A durable run. Any number of processes may have a `Run` of one run; they share only its id."""
+    """A durable run. Any number of processes may have a `Run` of one run; they share only its id.
+
+    >>> import tempfile
+    >>> from toolwire import Run, Runs
+    >>> from toolwire.testing import simulate
+    >>> with simulate(["Hello."]) as model, Runs(f"sqlite:///{tempfile.mkdtemp()}/runs.db") as runs:
+    ...     run: Run = runs.start("Hi.", "ollama", "m", id="r1", options={"base_url": model.url})
+    ...     (run.result().content, run)
+    ('Hello.', <run 'r1': done>)
+    """
 
     def __init__(self, runs: "Runs", id: str) -> None:  # noqa: A002 - the run's id
         self._runs = runs

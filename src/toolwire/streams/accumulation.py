@@ -88,7 +88,15 @@ def add_citation(partial: Any, citation: Citation) -> None:
 
 
 class Accumulator:
-    """Accumulates the events of a stream as they arrive; `response` is the response so far."""
+    """Accumulates the events of a stream as they arrive; `response` is the response so far.
+
+    >>> from toolwire import Accumulator, Message, Response, events_of
+    >>> accumulator = Accumulator()
+    >>> for event in events_of(Response.of(Message("assistant", "Hi."), "stop")):
+    ...     accumulator.feed(event)
+    >>> accumulator.response.content
+    'Hi.'
+    """
 
     __slots__ = ("_choices", "_error", "_parts", "_shell", "_usage")
 
@@ -181,7 +189,7 @@ class Accumulator:
 
 
 def accumulate(events: Iterable[Event]) -> Response:
-    """Return the response that the events of a stream add up to. It never raises.
+    """Return the response that `events`, the events of a stream, add up to. It never raises.
 
     >>> from toolwire import Message, Response, accumulate, events_of
     >>> accumulate(events_of(Response.of(Message("assistant", "Hi"), "stop"))).content

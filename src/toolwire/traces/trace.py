@@ -237,7 +237,15 @@ _TESTS: dict[str, _Test] = {
 
 
 class Scope(Struct, frozen=True):
-    """The store and the conversation of a client's traces."""
+    """The store and the conversation of a client's traces.
+
+    >>> import tempfile
+    >>> from toolwire import Scope, traces
+    >>> with traces.open(f"sqlite:///{tempfile.mkdtemp()}/traces.db") as store:
+    ...     scope: Scope = store.of(conversation_id="chat-7")
+    ...     scope.conversation_id
+    'chat-7'
+    """
 
     store: Any
     tenant_id: str = ""

@@ -138,7 +138,7 @@ def _as_native(tool: Tool | ServerTool, target: Dialect) -> Tool | ServerTool:
 
 
 def decode_tool_calls(body: Any, provider: str) -> list[ToolCall]:
-    """Return the calls in the body of a response from `provider`, in order.
+    """Return the calls in `body`, the body of a response from `provider`, in order.
 
     Raise UnknownDialect if there is no such provider or dialect.
 

@@ -123,6 +123,7 @@ def exchange(  # noqa: PLR0913 - a keyword each
 ) -> Exchange:
     """Translate one request to another wire. The returned exchange then translates the answer for the client.
 
+    - `source`: the dialect of the client's request.
     - `target`: a dialect, or a provider. The request is adapted to the provider's server and model.
     - `path`: the path of the client's request. Gemini's path has the model, and whether to stream.
     - `model`: the model to ask for, if not the one that the request names.

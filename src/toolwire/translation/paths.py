@@ -125,7 +125,7 @@ def vendor_of(headers: Mapping[str, str]) -> str | None:
 
 
 def wire_of(method: str, path: str, headers: Mapping[str, str]) -> str | None:
-    """Return the dialect of an HTTP request, or None if no wire has the path and the method.
+    """Return the dialect of an HTTP request with `headers`, or None if no wire has `path` and `method`.
 
     >>> from toolwire import translate
     >>> translate.wire_of("POST", "/v1/messages", {})

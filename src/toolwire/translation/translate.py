@@ -30,7 +30,7 @@ def request(
     model: str | None = None,
     strict: bool = False,
 ) -> Encoded:
-    """Translate a request's body.
+    """Translate `body`, the body of a request, from the dialect `source` to the dialect `target`.
 
     - `path`: the path of the request's URL. Gemini's path has the model, and whether to stream.
     - `model`: the model to ask for, if not the one that the request names.
@@ -83,7 +83,7 @@ def _has_path(body: Any, steps: list[str]) -> bool:
 
 
 def response(body: Body, source: str | Dialect, target: str | Dialect, *, strict: bool = False) -> Encoded:
-    """Translate a response's body.
+    """Translate `body`, the body of a response, from the dialect `source` to the dialect `target`.
 
     Raise LossyTranslation if `strict` is true and the response loses meaning. Raise InvalidBody if the body cannot be
     read, and UnknownDialect if a dialect is unknown.
@@ -125,7 +125,7 @@ class TranslatedStream:
 
 
 def stream(source: str | Dialect, target: str | Dialect) -> TranslatedStream:
-    """Return a translator for a stream. Raise UnknownDialect if a dialect is unknown.
+    """Return a translator for a stream from `source` to `target`. Raise UnknownDialect if a dialect is unknown.
 
     >>> from toolwire import translate
     >>> stream = translate.stream(source="ollama", target="anthropic")
@@ -143,8 +143,9 @@ def error(
     target: str | Dialect,
     headers: Mapping[str, str] | None = None,
 ) -> ErrorReply:
-    """Translate an error's body. It may be any value, or bytes of any text, because servers answer with anything.
+    """Translate `body`, the body of an error with the HTTP status `status`, from `source` to `target`.
 
+    `body` may be any value, or bytes of any text, because servers answer with anything.
     `headers` are those of the answer. If they have a time to wait, the reply has it in its own headers.
 
     >>> from toolwire import translate

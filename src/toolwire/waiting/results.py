@@ -63,6 +63,17 @@ class Ran(Struct, frozen=True):
     """The outcome of a call: its result, how it ended, when it started (Unix time), how long it took.
 
     `waited` is the number of seconds until a person approved the call. `seconds` is the tool's own time.
+
+    >>> from toolwire import Client, Ran, ToolCall
+    >>> from toolwire.testing import simulate
+    >>> def ping() -> str:
+    ...     return "pong"
+    >>> records = []
+    >>> with simulate([ToolCall(None, "ping", {}), "Done."]) as model:
+    ...     with Client("ollama", "m", base_url=model.url) as client:
+    ...         done = client.run("Ping.", tools=[ping], on_event=records.append)
+    >>> [(record.ending, record.result.content) for record in records if isinstance(record, Ran)]
+    [('ok', 'pong')]
     """
 
     call: ToolCall

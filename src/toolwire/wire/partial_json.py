@@ -20,7 +20,12 @@ _UNREADABLE = (msgspec.DecodeError, UnicodeEncodeError, RecursionError)
 
 
 class Preview(Struct, frozen=True):
-    """The value of JSON text that may be incomplete. `complete` is True if it is complete."""
+    """The value of JSON text that may be incomplete. `complete` is True if it is complete.
+
+    >>> from toolwire import partial_json
+    >>> partial_json('{"city": "Oslo", "days": 3')
+    Preview(value={'city': 'Oslo'}, complete=False)
+    """
 
     value: Any
     complete: bool

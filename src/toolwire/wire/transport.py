@@ -26,6 +26,13 @@ class Timeouts(Struct, frozen=True):
     - `first`: until the response starts.
     - `between`: between two pieces of the response.
     - `total`: in total, with the pauses between attempts.
+
+    >>> from toolwire import Client, Timeouts
+    >>> from toolwire.testing import simulate
+    >>> with simulate(["Hello."]) as model:
+    ...     with Client("ollama", "m", base_url=model.url, timeouts=Timeouts(connect=2, total=60)) as client:
+    ...         client.chat("Hi.").content
+    'Hello.'
     """
 
     connect: float | None = 10.0
@@ -35,7 +42,17 @@ class Timeouts(Struct, frozen=True):
 
 
 class Bounds(Struct, frozen=True):
-    """The size limits of an answer: its bytes, and the events of its stream."""
+    """The size limits of an answer: its bytes, and the events of its stream.
+
+    >>> from toolwire import Bounds, Client, ProviderError
+    >>> from toolwire.testing import simulate
+    >>> with simulate(["Hello."]) as model:
+    ...     try:
+    ...         Client("ollama", "m", base_url=model.url, bounds=Bounds(bytes=10)).chat("Hi.")
+    ...     except ProviderError as error:
+    ...         print(error)
+    ollama: the answer has more than 10 bytes
+    """
 
     bytes: int = 64 * 1024 * 1024
     events: int = 1_000_000
@@ -115,7 +132,25 @@ class AwaitedTransport(Protocol):
 
 
 class Transport(Protocol):
-    """Sends HTTP requests, in sync and in async code."""
+    """Sends HTTP requests, in sync and in async code.
+
+    >>> from toolwire import Client, Transport
+    >>> class Canned:
+    ...     status, headers = 200, {}
+    ...
+    ...     def send(self, request, timeouts, stop=None):
+    ...         self.pieces = [b'{"message": {"role": "assistant", "content": "Hi."}, "done": true}', b""]
+    ...         return self
+    ...
+    ...     async def asend(self, request, timeouts, stop=None):
+    ...         return self.send(request, timeouts)
+    ...
+    ...     def read(self):
+    ...         return self.pieces.pop(0)
+    >>> transport: Transport = Canned()
+    >>> Client("ollama", "m", transport=transport).chat("Hello.").content
+    'Hi.'
+    """
 
     def send(self, request: HttpRequest, timeouts: Timeouts, stop: Stop | None = None) -> HttpResponse:
         """Send `request`, and return the response when its head has arrived. Raise `TransportError` on failure."""

@@ -41,6 +41,13 @@ class FunctionTool(Generic[P, R_co]):
 
     `tool` is its declaration, and `signature` describes how arguments are passed to it. `bound` is False for a method
     without its object.
+
+    >>> from toolwire import FunctionTool, tool
+    >>> @tool
+    ... def add(a: int, b: int) -> int:
+    ...     return a + b
+    >>> (isinstance(add, FunctionTool), add(2, 3), add.tool.name)
+    (True, 5, 'add')
     """
 
     __name__: str
@@ -102,7 +109,13 @@ class FunctionTool(Generic[P, R_co]):
 
 
 class ToolOptions(TypedDict, total=False):
-    """The options of `@tool(...)`. By default the name, the docstring and the annotations are used."""
+    """The options of `@tool(...)`. By default the name, the docstring and the annotations are used.
+
+    >>> from toolwire import ToolOptions, tool
+    >>> options: ToolOptions = {"name": "sum", "effects": "none"}
+    >>> tool(**options)(lambda a, b: a + b).tool.name
+    'sum'
+    """
 
     name: str | None
     """The name by which the model calls the tool."""
