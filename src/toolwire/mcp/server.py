@@ -31,7 +31,7 @@ from toolwire.mcp.targets import MAX_MESSAGE, HttpLimits, need_official, own_ver
 from toolwire.resolvers import AnyResolver
 from toolwire.resolvers.execution import Limits, aexecute
 from toolwire.resolvers.protocol import tools_of
-from toolwire.resolvers.reading import Tools, read_tools
+from toolwire.resolvers.reading import Tools, runnable_of
 from toolwire.resolvers.session import prepare
 from toolwire.schema.validator import Validator
 from toolwire.types import Text, Tool, ToolCall, ToolResult
@@ -48,9 +48,7 @@ class _ResolverHandlers:
     def __init__(self, resolver: Any, names: Collection[str] | None, context: Any, limits: Limits) -> None:
         if isinstance(names, str):
             raise InvalidField("names", "must be a list of names, not a string", path="mcp.serve")
-        self.resolver = read_tools(resolver, "mcp.serve").resolver
-        if self.resolver is None:
-            raise InvalidField("resolver", f"has no tool that can run: {resolver!r}", path="mcp.serve")
+        self.resolver = runnable_of(resolver, "mcp.serve")
         self.names = None if names is None else frozenset(names)
         self.context = context
         self.limits = limits

@@ -25,7 +25,7 @@ from msgspec.structs import replace
 from toolwire.errors import InvalidField, UnknownTool, did_you_mean
 from toolwire.resolvers.functions import FunctionTool
 from toolwire.resolvers.protocol import AnyResolver, fields_of, offers_tools, resolver_of, resolving
-from toolwire.resolvers.reading import AnyTool, read_tools
+from toolwire.resolvers.reading import AnyTool, runnable_of
 from toolwire.resolvers.recipes import dispatching
 from toolwire.streams.call_normalizer import without_nulls
 from toolwire.types import Part, Text, Tool, ToolCall, ToolResult
@@ -312,10 +312,7 @@ def runner_of(resolver: Any, path: str) -> Any:
     if inspect.isclass(resolver) or (type(resolver) is tuple and offers_tools(resolver)):
         return resolver_of(resolver, path)
     if isinstance(resolver, list | tuple | FunctionTool):
-        read = read_tools(resolver, path).resolver
-        if read is None:
-            raise InvalidField("resolver", f"has no tool that can run: {resolver!r}", path=path)
-        return read
+        return runnable_of(resolver, path)
     if callable(resolver) or hasattr(resolver, "resolve") or hasattr(resolver, "resolving"):
         return resolver
     raise InvalidField("resolver", f"must be a resolver, or a function of a call, not {resolver!r}", path=path)

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from toolwire.errors import InvalidField
 from toolwire.resolvers.composition import Composition
-from toolwire.resolvers.handler import AgentResolver, RunnableTool, attribute_value, handlers_of
+from toolwire.resolvers.handler import AgentResolver, Handler, RunnableTool, attribute_value, handlers_of
 from toolwire.resolvers.protocol import AnyResolver, offers_tools, resolver_of, tools_of
 from toolwire.types import ServerTool, Tool
 from toolwire.types.conversation import called_name, read_declaration
@@ -38,43 +38,83 @@ class _ToolSet(Struct, frozen=True):
     resolver: Any = None
 
 
+class _Functions(Struct):
+    """The handlers of a function, or of a class or an object with `execute`."""
+
+    handlers: list[Handler]
+
+
 def read_tools(tools: Tools | None, path: str = "tools") -> _ToolSet:
     """Return the declarations in `tools`, and a resolver of those that can run.
 
     `tools` is one tool or several: declarations, functions, `@tool`s, classes and objects with `definition` and
-    `execute`, resolvers, and pairs of a resolver and its folder. Raise `InvalidField` for another value; the error
-    names its position.
+    `execute`, resolvers, and pairs of a resolver and its folder. `path` is where the caller has them. Raise
+    `InvalidField` for another value; the error names its position.
     """
+    entries = _entries(tools, path)
     declared: list[Tool | ServerTool] = []
-    resolvers: list[Any] = []
-    functions: list[Any] = []
+    for entry in entries:
+        match entry:
+            case Tool() | ServerTool():
+                declared.append(entry)
+            case _Functions(handlers):
+                declared += [handler.declaration for handler in handlers]
+            case resolver:
+                declared += tools_of(resolver)
+    return _ToolSet(declared, _composed(entries))
+
+
+def runnable_of(tools: Tools | None, path: str) -> Any:
+    """Return a resolver of the `tools` that can run. Their resolvers are not asked for their tools yet.
+
+    Raise `InvalidField` if none can run.
+    """
+    resolver = _composed(_entries(tools, path))
+    if resolver is None:
+        raise InvalidField("resolver", f"has no tool that can run: {tools!r}", path=path)
+    return resolver
+
+
+def _entries(tools: Tools | None, path: str) -> list[Any]:
+    """Return declarations, functions and resolvers, in the order in which they were given."""
+    entries: list[Any] = []
     for index, tool in enumerate(tool_list(tools)):
         if isinstance(tool, _DECLARATIONS):
-            declared.append(read_declaration(tool))
-            continue
-        if offers_tools(tool):
-            functions = []
-            resolvers.append(resolver_of(tool, f"{path}[{index}]"))
-            declared += tools_of(resolvers[-1])
-            continue
-        if not hasattr(tool, "execute") and hasattr(tool, "definition"):
-            declared.append(read_declaration(attribute_value(tool, "definition")))
-            continue
-        try:
-            handlers = handlers_of(tool)
-        except InvalidField as problem:
-            raise InvalidField(problem.field, problem.reason, path=f"{path}[{index}]") from None
-        if not functions:
-            resolvers.append(functions)
-        functions += handlers
-        declared += [handler.declaration for handler in handlers]
-    return _ToolSet(declared, _composed(resolvers))
+            entries.append(read_declaration(tool))
+        elif offers_tools(tool):
+            entries.append(resolver_of(tool, f"{path}[{index}]"))
+        elif not hasattr(tool, "execute") and hasattr(tool, "definition"):
+            entries.append(read_declaration(attribute_value(tool, "definition")))
+        else:
+            entries.append(_Functions(_handlers_of(tool, f"{path}[{index}]")))
+    return entries
 
 
-def _composed(resolvers: list[Any]) -> Any:
-    """Return one resolver; a list among `resolvers` has functions."""
-    parts = [AgentResolver(part) if type(part) is list else part for part in resolvers]
-    return None if not parts else parts[0] if len(parts) == 1 else Composition(parts)
+def _composed(entries: list[Any]) -> Any:
+    """Return one resolver of the entries that can run, or None if there is none."""
+    resolvers: list[Any] = []
+    functions: list[Handler] = []
+    for entry in entries:
+        if isinstance(entry, Tool | ServerTool):
+            continue
+        if isinstance(entry, _Functions):
+            functions += entry.handlers
+            continue
+        resolvers += [*_agents(functions), entry]
+        functions = []
+    resolvers += _agents(functions)
+    return None if not resolvers else resolvers[0] if len(resolvers) == 1 else Composition(resolvers)
+
+
+def _agents(handlers: list[Handler]) -> list[AgentResolver]:
+    return [AgentResolver(handlers)] if handlers else []
+
+
+def _handlers_of(tool: Any, path: str) -> list[Handler]:
+    try:
+        return handlers_of(tool)
+    except InvalidField as problem:
+        raise InvalidField(problem.field, problem.reason, path=path) from None
 
 
 def tool_list(tools: Tools | None) -> Iterable[Any]:
