@@ -2,6 +2,7 @@
 
 import ast
 import doctest
+import inspect
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +18,12 @@ PACKAGE = Path(toolwire.__file__).parent
 WITHOUT_EXAMPLE = set(
     "mcp.aserve mcp.http mcp.serve mcp.server_of mcp.stdio "
     "resolvers.dispatching resolvers.resolving text.from_response_template".split()
+)
+# Public classes whose docstring has no example.
+WITHOUT_CLASS_EXAMPLE = set(
+    "Accumulator Bounds Capabilities ChatSettings Checkable ClientOptions ClientSettings Dialect FunctionTool Happened "
+    "LLMResponse LimitOptions NotYet OnceSettings Preview ProviderOptions QuirkOptions Quirks Ran RequestSettings "
+    "Resolver Run RunSettings Scope Step Timeouts ToolOptions ToolwireError Transport Unknown".split()
 )
 # Public functions whose docstring does not name all of their parameters.
 WITH_UNNAMED_PARAMETERS = set(
@@ -61,6 +68,13 @@ def test_a_wrong_example_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def test_every_public_function_has_an_example() -> None:
     missing = {name for name, function in public_functions() if ">>> " not in docstring_of(function)}
     assert missing <= WITHOUT_EXAMPLE, "add an example that runs to the docstring"
+
+
+def test_every_public_class_has_an_example() -> None:
+    classes = {name: value for name in toolwire.__all__ if inspect.isclass(value := getattr(toolwire, name))}
+    missing = {name for name, value in classes.items() if ">>> " not in (vars(value).get("__doc__") or "")}
+    reason = "add an example that runs to the docstring, or remove the class that has one from the exceptions"
+    assert missing == WITHOUT_CLASS_EXAMPLE, reason
 
 
 def test_every_public_function_names_its_parameters() -> None:
