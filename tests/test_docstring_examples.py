@@ -2,6 +2,7 @@
 
 import ast
 import doctest
+import inspect
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -54,6 +55,12 @@ def test_a_wrong_example_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def test_every_public_function_has_an_example() -> None:
     missing = {name for name, function in public_functions() if ">>> " not in docstring_of(function)}
     assert missing <= WITHOUT_EXAMPLE, "add an example that runs to the docstring"
+
+
+def test_every_public_class_has_an_example() -> None:
+    classes = {name: value for name in toolwire.__all__ if inspect.isclass(value := getattr(toolwire, name))}
+    missing = {name for name, value in classes.items() if ">>> " not in (vars(value).get("__doc__") or "")}
+    assert not missing, "add an example that runs to the docstring"
 
 
 def test_every_public_function_names_its_parameters() -> None:

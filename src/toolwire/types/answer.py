@@ -68,7 +68,13 @@ def is_count(value: Any) -> bool:
 
 
 class Usage(Struct, frozen=True):
-    """The tokens of one exchange. `input_tokens` includes cached tokens, `output_tokens` those of thinking."""
+    """The tokens of one exchange. `input_tokens` includes cached tokens, `output_tokens` those of thinking.
+
+    >>> from toolwire import Usage
+    >>> usage = Usage(input_tokens=12, output_tokens=3)
+    >>> usage.total_tokens, usage["prompt_tokens"]
+    (15, 12)
+    """
 
     input_tokens: int | None = None
     output_tokens: int | None = None
@@ -114,7 +120,14 @@ class Usage(Struct, frozen=True):
 
 
 class Choice(Struct, frozen=True):
-    """One answer of several. `raw_finish_reason` is the wire's own word for the reason why it ended."""
+    """One answer of several. `raw_finish_reason` is the wire's own word for the reason why it ended.
+
+    >>> from toolwire import dialect
+    >>> body = {"content": [{"type": "text", "text": "Hi"}], "stop_reason": "end_turn"}
+    >>> choice = dialect("anthropic").decode_response(body).choices[0]
+    >>> choice.finish_reason, choice.raw_finish_reason
+    ('stop', 'end_turn')
+    """
 
     message: Message
     finish_reason: FinishReason | None = None
@@ -128,6 +141,11 @@ class Response(Struct, frozen=True, kw_only=True):  # noqa: PLW1641 - it holds l
 
     `losses` are the losses of the answer. If a client sent the request, they include the losses of the request.
     Responses that differ only in their losses are equal.
+
+    >>> from toolwire import Message, Response, ToolCall
+    >>> response = Response.of(Message("assistant", [ToolCall("call_1", "look", {})]), "tool_calls")
+    >>> [call.name for call in response.tool_calls], response.is_final_answer()
+    (['look'], False)
     """
 
     choices: list[Choice] = []
@@ -216,7 +234,13 @@ _COMPARED = tuple(name for name in Response.__struct_fields__ if name != "losses
 
 
 class Error(Struct, frozen=True):
-    """An error of a provider. `retry_after` is the number of seconds that the provider asks the client to wait."""
+    """An error of a provider. `retry_after` is the number of seconds that the provider asks the client to wait.
+
+    >>> from toolwire import dialect
+    >>> error = dialect("openai-chat").decode_error(429, {"error": {"message": "Slow down"}}, {"retry-after": "7"})
+    >>> error.kind, error.retryable, error.retry_after
+    ('rate_limit', True, 7.0)
+    """
 
     kind: ErrorKind
     message: str

@@ -35,7 +35,12 @@ SCHEMA_KEYS = ("parameters", "input_schema", "inputSchema", "schema")
 
 
 class Tool(Struct, frozen=True, gc=False, tag="tool", tag_field="kind"):
-    """A tool as the model sees it: data without a function. The argument of a `custom` tool is text (of a `format`)."""
+    """A tool as the model sees it: data without a function. The argument of a `custom` tool is text (of a `format`).
+
+    >>> from toolwire import Tool
+    >>> Tool("ping", "Ping.", {"type": "object"}).to_openai_format()
+    {'type': 'function', 'function': {'name': 'ping', 'description': 'Ping.', 'parameters': {'type': 'object'}}}
+    """
 
     name: str
     description: str | None = None
@@ -120,7 +125,13 @@ copy_on_read(Tool, "parameters", "metadata", "format")
 
 
 class ServerTool(Struct, frozen=True, tag="server_tool", tag_field="kind"):
-    """A tool that the provider runs. `value` is its declaration, which only the wire of `dialect` understands."""
+    """A tool that the provider runs. `value` is its declaration, which only the wire of `dialect` understands.
+
+    >>> from toolwire import Context, ServerTool
+    >>> search = {"type": "web_search_20250305", "name": "web_search"}
+    >>> Context(tools=[search]).tools == [ServerTool("web_search_20250305", "anthropic", search)]
+    True
+    """
 
     type: str
     dialect: str
@@ -128,14 +139,26 @@ class ServerTool(Struct, frozen=True, tag="server_tool", tag_field="kind"):
 
 
 class ToolChoice(Struct, frozen=True):
-    """Whether the model may, must or must not call tools. With `names`, only these tools."""
+    """Whether the model may, must or must not call tools. With `names`, only these tools.
+
+    >>> from toolwire import Context, Request, Tool, ToolChoice, dialect
+    >>> request = Request(context=Context(tools=[Tool("ping")]), tool_choice=ToolChoice("required"))
+    >>> dialect("anthropic").encode_request(request).body["tool_choice"]
+    {'type': 'any'}
+    """
 
     mode: Literal["auto", "none", "required"]
     names: list[str] | None = None
 
 
 class Output(Struct, frozen=True):
-    """The form of the answer: free text, any JSON, or JSON that matches a schema."""
+    """The form of the answer: free text, any JSON, or JSON that matches a schema.
+
+    >>> from toolwire import Context, Output, Request, dialect
+    >>> request = Request(model="m", context=Context(messages=["Hi"]), output=Output("json"))
+    >>> dialect("openai-chat").encode_request(request).body["response_format"]
+    {'type': 'json_object'}
+    """
 
     kind: Literal["text", "json", "schema"]
     schema: dict[str, Any] | None = None
@@ -145,7 +168,12 @@ class Output(Struct, frozen=True):
 
 
 class Message(Struct, frozen=True, gc=False):
-    """One message. `Message("Hello")` is a message of the user. A tool message has the result of one call."""
+    """One message. `Message("Hello")` is a message of the user. A tool message has the result of one call.
+
+    >>> from toolwire import Message
+    >>> Message("Hello") == Message("user", "Hello") == Message.of({"role": "user", "content": "Hello"})
+    True
+    """
 
     role: Role
     content: str | list[Part] | UnsetType = UNSET
@@ -292,7 +320,13 @@ _NO_TOOLS = FrozenList()
 
 
 class Context(Struct, frozen=True):
-    """A conversation: the system prompt, the messages and the tools."""
+    """A conversation: the system prompt, the messages and the tools.
+
+    >>> from toolwire import Context, Message
+    >>> context = Context("Be brief.", ["Hello", Message("assistant", "Hi")])
+    >>> [message.role for message in context.messages]
+    ['user', 'assistant']
+    """
 
     system: str | list[Part] | None = None
     messages: Sequence[Message] = []
@@ -405,7 +439,13 @@ def _read_server_tool(attrs: Mapping[str, Any]) -> ServerTool | None:
 
 
 class Request(Struct, frozen=True, kw_only=True):
-    """A request to a model: a context, the model's name and the settings."""
+    """A request to a model: a context, the model's name and the settings.
+
+    >>> from toolwire import Context, Request, dialect
+    >>> request = Request(model="m", context=Context(messages=["Hello"]), max_tokens=9)
+    >>> dialect("anthropic").encode_request(request).body
+    {'model': 'm', 'max_tokens': 9, 'messages': [{'role': 'user', 'content': 'Hello'}]}
+    """
 
     context: Context
     model: str | None = None

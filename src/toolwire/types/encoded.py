@@ -19,6 +19,11 @@ class Loss(Struct, frozen=True):
     - `semantic`: the model sees something else, or may do something else.
     - `minor`: the model sees and may do the same, in other words.
     - `formal`: the value is an echo, part of an envelope, or bookkeeping.
+
+    >>> from toolwire import Context, Request, dialect
+    >>> request = Request(model="m", context=Context(messages=["Hello"]), max_tokens=9, seed=7)
+    >>> [(str(loss), loss.severity) for loss in dialect("anthropic").encode_request(request).losses]
+    [('seed: anthropic has no such setting (dropped)', 'semantic')]
     """
 
     path: str
@@ -43,7 +48,13 @@ def write_json(value: Any) -> bytes:
 
 
 class Encoded(Struct, frozen=True):
-    """An encoded body, the path to send it to, and its losses."""
+    """An encoded body, the path to send it to, and its losses.
+
+    >>> from toolwire import Context, Request, dialect
+    >>> encoded = dialect("openai-chat").encode_request(Request(model="m", context=Context(messages=["Hello"])))
+    >>> encoded.path, encoded.json
+    ('/v1/chat/completions', b'{"model":"m","messages":[{"role":"user","content":"Hello"}]}')
+    """
 
     path: str
     body: dict[str, Any]
@@ -102,7 +113,13 @@ _stored = Encoded.__dict__["body"].__get__
 
 
 class ErrorReply(Struct, frozen=True):
-    """An error as a server of the dialect would send it. `headers` are those of the error, such as `retry-after`."""
+    """An error as a server of the dialect would send it. `headers` are those of the error, such as `retry-after`.
+
+    >>> from toolwire import Error, dialect
+    >>> reply = dialect("anthropic").encode_error(Error("rate_limit", "Slow down", retry_after=7))
+    >>> reply.status, reply.headers, reply.body["error"]
+    (429, {'retry-after': '7'}, {'type': 'rate_limit_error', 'message': 'Slow down'})
+    """
 
     status: int
     body: Any

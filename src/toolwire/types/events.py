@@ -21,19 +21,34 @@ class _Event(Struct, frozen=True, kw_only=True, tag_field="type", gc=False):
 
 
 class MessageStart(_Event, frozen=True, gc=False, tag="message_start"):
-    """The answer begins. `response` is its head, without content."""
+    """The answer begins. `response` is its head, without content.
+
+    >>> from toolwire import MessageStart, Response, accumulate
+    >>> accumulate([MessageStart(Response(id="r_1", model="m"))])
+    Response(model='m', id='r_1')
+    """
 
     response: Response
 
 
 class MessageDelta(_Event, frozen=True, gc=False, tag="message_delta"):
-    """The head of the answer has changed. `response` is the present head."""
+    """The head of the answer has changed. `response` is the present head.
+
+    >>> from toolwire import MessageDelta, MessageStart, Response, accumulate
+    >>> accumulate([MessageStart(Response(id="r_1")), MessageDelta(Response(id="r_1", model="m"))])
+    Response(model='m', id='r_1')
+    """
 
     response: Response
 
 
 class PartStart(_Event, frozen=True, gc=False, tag="part_start"):
-    """A part begins. `part` has what the wire has sent of it so far, which may be all of it."""
+    """A part begins. `part` has what the wire has sent of it so far, which may be all of it.
+
+    >>> from toolwire import Image, PartStart, accumulate
+    >>> [part.url for part in accumulate([PartStart(0, Image(url="https://example.com/a.png"))]).parts]
+    ['https://example.com/a.png']
+    """
 
     key: int
     part: Part
@@ -41,44 +56,77 @@ class PartStart(_Event, frozen=True, gc=False, tag="part_start"):
 
 
 class TextDelta(_Event, frozen=True, gc=False, tag="text_delta"):
-    """A piece of text."""
+    """A piece of text.
+
+    >>> from toolwire import PartStart, Text, TextDelta, accumulate
+    >>> accumulate([PartStart(0, Text("")), TextDelta(0, "Hel"), TextDelta(0, "lo")]).content
+    'Hello'
+    """
 
     key: int
     text: str
 
 
 class RefusalDelta(_Event, frozen=True, gc=False, tag="refusal_delta"):
-    """A piece of a refusal."""
+    """A piece of a refusal.
+
+    >>> from toolwire import PartStart, Refusal, RefusalDelta, accumulate
+    >>> events = [PartStart(0, Refusal("")), RefusalDelta(0, "I can"), RefusalDelta(0, "not.")]
+    >>> [part.text for part in accumulate(events).parts]
+    ['I cannot.']
+    """
 
     key: int
     text: str
 
 
 class ThinkingDelta(_Event, frozen=True, gc=False, tag="thinking_delta"):
-    """A piece of the model's thinking."""
+    """A piece of the model's thinking.
+
+    >>> from toolwire import PartStart, Thinking, ThinkingDelta, accumulate
+    >>> accumulate([PartStart(0, Thinking()), ThinkingDelta(0, "Two and "), ThinkingDelta(0, "two")]).parts[0].text
+    'Two and two'
+    """
 
     key: int
     text: str
 
 
 class SignatureDelta(_Event, frozen=True, gc=False, tag="signature_delta"):
-    """The signature that binds thinking to its provider. A later signature replaces an earlier one."""
+    """The signature that binds thinking to its provider. A later signature replaces an earlier one.
+
+    >>> from toolwire import PartStart, SignatureDelta, Thinking, accumulate
+    >>> accumulate([PartStart(0, Thinking("Hm")), SignatureDelta(0, "c2ln")]).parts == [Thinking("Hm", "c2ln")]
+    True
+    """
 
     key: int
     signature: str
 
 
 class CitationDelta(_Event, frozen=True, gc=False, tag="citation_delta"):
-    """A source of some of the text so far."""
+    """A source of some of the text so far.
+
+    >>> from toolwire import Citation, CitationDelta, PartStart, Text, accumulate
+    >>> events = [PartStart(0, Text("It rains.")), CitationDelta(0, Citation(url="https://example.com"))]
+    >>> [citation.url for citation in accumulate(events).parts[0].citations]
+    ['https://example.com']
+    """
 
     key: int
     citation: Citation
 
 
 class OpaqueDelta(_Event, frozen=True, gc=False, tag="opaque_delta"):
-    """Data that only its own wire understands. It belongs to the part under `key`, else to the answer.
+    r"""Data that only its own wire understands. It belongs to the part under `key`, else to the answer.
 
     If `repeated` is true, the event that ends the part or the answer repeats the data.
+
+    >>> from toolwire import OpaqueDelta, dialect
+    >>> decoder = dialect("anthropic").decode_stream()
+    >>> events = decoder.feed(b'data: {"type": "news", "text": "Hi"}\n\n')
+    >>> [event.opaque.value for event in events if isinstance(event, OpaqueDelta)]
+    [{'type': 'news', 'text': 'Hi'}]
     """
 
     key: int | None = None
@@ -87,14 +135,24 @@ class OpaqueDelta(_Event, frozen=True, gc=False, tag="opaque_delta"):
 
 
 class PartEnd(_Event, frozen=True, gc=False, tag="part_end"):
-    """A part is complete. Its text is in the deltas."""
+    """A part is complete. Its text is in the deltas.
+
+    >>> from toolwire import PartEnd, PartStart, Text, TextDelta, accumulate
+    >>> accumulate([PartStart(0, Text("")), TextDelta(0, "Hi"), PartEnd(0, Text(""))]).content
+    'Hi'
+    """
 
     key: int
     part: Part
 
 
 class CallStart(_Event, frozen=True, gc=False, tag="call_start"):
-    """The model begins a call, which cannot run yet."""
+    """The model begins a call, which cannot run yet.
+
+    >>> from toolwire import CallStart, accumulate
+    >>> [(call.name, call.complete) for call in accumulate([CallStart(0, "call_1", "look")]).broken_calls]
+    [('look', False)]
+    """
 
     key: int
     id: str | None
@@ -105,40 +163,76 @@ class CallStart(_Event, frozen=True, gc=False, tag="call_start"):
 
 
 class CallDelta(_Event, frozen=True, gc=False, tag="call_delta"):
-    """A fragment of a call's argument text. `partial_json` parses the fragments that have arrived so far."""
+    """A fragment of a call's argument text. `partial_json` parses the fragments that have arrived so far.
+
+    >>> from toolwire import CallDelta, CallStart, accumulate
+    >>> events = [CallStart(0, "call_1", "look"), CallDelta(0, '{"ci'), CallDelta(0, 'ty":')]
+    >>> [call.raw for call in accumulate(events).broken_calls]
+    ['{"city":']
+    """
 
     key: int
     fragment: str
 
 
 class CallEnd(_Event, frozen=True, gc=False, tag="call_end"):
-    """A call has ended. If it was cut off, `call.complete` is false and `call.raw` is the text that arrived."""
+    """A call has ended. If it was cut off, `call.complete` is false and `call.raw` is the text that arrived.
+
+    >>> from toolwire import CallEnd, CallStart, ToolCall, accumulate
+    >>> events = [CallStart(0, "call_1", "look"), CallEnd(0, ToolCall("call_1", "look", {"city": "Oslo"}))]
+    >>> [call.arguments for call in accumulate(events).tool_calls]
+    [{'city': 'Oslo'}]
+    """
 
     key: int
     call: ToolCall
 
 
 class UsageDelta(_Event, frozen=True, gc=False, tag="usage_delta"):
-    """The tokens that the provider has counted so far."""
+    """The tokens that the provider has counted so far.
+
+    >>> from toolwire import Usage, UsageDelta, accumulate
+    >>> accumulate([UsageDelta(Usage(12, 1)), UsageDelta(Usage(12, 3))]).usage == Usage(12, 3)
+    True
+    """
 
     usage: Usage
 
 
 class ChoiceEnd(_Event, frozen=True, gc=False, tag="choice_end"):
-    """One answer of several has ended. `choice` has no content. Its `finish_reason` is the reason why it ended."""
+    """One answer of several has ended. `choice` has no content. Its `finish_reason` is the reason why it ended.
+
+    >>> from toolwire import Choice, ChoiceEnd, Message, PartStart, Text, accumulate
+    >>> events = [PartStart(0, Text("Hi")), ChoiceEnd(0, Choice(Message("assistant", ""), "stop"))]
+    >>> accumulate(events).content, accumulate(events).finish_reason
+    ('Hi', 'stop')
+    """
 
     index: int
     choice: Choice
 
 
 class ErrorEnd(_Event, frozen=True, gc=False, tag="error_end"):
-    """An error of the provider or of the connection. The parts that arrived before it stay valid."""
+    """An error of the provider or of the connection. The parts that arrived before it stay valid.
+
+    >>> from toolwire import Error, ErrorEnd, PartStart, Text, accumulate
+    >>> response = accumulate([PartStart(0, Text("Hi")), ErrorEnd(Error("overloaded", "Try later"))])
+    >>> response.content, response.finish_reason
+    ('Hi', 'error')
+    """
 
     error: Error
 
 
 class MessageEnd(_Event, frozen=True, gc=False, tag="message_end"):
-    """The stream has ended. `complete` is false after an error or a lost connection."""
+    r"""The stream has ended. `complete` is false after an error or a lost connection.
+
+    >>> from toolwire import dialect
+    >>> decoder = dialect("ollama").decode_stream()
+    >>> events = decoder.feed(b'{"message": {"content": "Hi"}, "done": false}\n') + decoder.close()
+    >>> events[-1].complete
+    False
+    """
 
     complete: bool = True
 

@@ -52,7 +52,13 @@ def build(
 
 
 class Opaque(Struct, frozen=True, gc=False, tag="opaque", tag_field="type"):
-    """Data of a provider that the canonical model does not have. Only the dialect that read it may write it again."""
+    """Data of a provider that the canonical model does not have. Only the dialect that read it may write it again.
+
+    >>> from toolwire import Message
+    >>> message = Message.of({"role": "assistant", "content": "Hi", "audio": {"id": "a_1"}})
+    >>> message.opaque.dialect, message.opaque.value
+    ('openai-chat', {'audio': {'id': 'a_1'}})
+    """
 
     dialect: str
     value: Any
@@ -60,13 +66,25 @@ class Opaque(Struct, frozen=True, gc=False, tag="opaque", tag_field="type"):
 
 
 class Cache(Struct, frozen=True, gc=False):
-    """A cache mark: it asks the provider's prompt cache to store everything up to here."""
+    """A cache mark: it asks the provider's prompt cache to store everything up to here.
+
+    >>> from toolwire import Cache, Context, Request, Text, dialect
+    >>> request = Request(context=Context([Text("Be brief.", cache=Cache())], ["Hi"]))
+    >>> dialect("anthropic").encode_request(request).body["system"]
+    [{'type': 'text', 'text': 'Be brief.', 'cache_control': {'type': 'ephemeral'}}]
+    """
 
     ttl: str | None = None
 
 
 class Citation(Struct, frozen=True, gc=False):
-    """A source that a text cites."""
+    """A source that a text cites.
+
+    >>> from toolwire import Citation, Message, Text
+    >>> message = Message("assistant", [Text("It rains.", [Citation("https://example.com", "Weather")])])
+    >>> [citation.title for citation in message.parts[0].citations]
+    ['Weather']
+    """
 
     url: str | None = None
     title: str | None = None
@@ -82,20 +100,37 @@ class _Part(Struct, frozen=True, kw_only=True, tag_field="type", gc=False):
 
 
 class Text(_Part, frozen=True, gc=False, tag="text"):
-    """Text of the user or of the model."""
+    """Text of the user or of the model.
+
+    >>> from toolwire import Message, Text
+    >>> Message("assistant", [Text("Hel"), Text("lo")]).text
+    'Hello'
+    """
 
     text: str
     citations: list[Citation] | None = None
 
 
 class Refusal(_Part, frozen=True, gc=False, tag="refusal"):
-    """The text with which the model refuses to answer."""
+    """The text with which the model refuses to answer.
+
+    >>> from toolwire import Context, Message, Refusal, Request, dialect
+    >>> request = Request(context=Context(messages=[Message("assistant", [Refusal("I cannot.")])]))
+    >>> dialect("openai-chat").encode_request(request).body["messages"]
+    [{'role': 'assistant', 'refusal': 'I cannot.', 'content': None}]
+    """
 
     text: str
 
 
 class Image(_Part, frozen=True, gc=False, tag="image"):
-    """An image: Base64 `data` with its `media_type`, or a `url`, or a provider's `file_id`."""
+    """An image: Base64 `data` with its `media_type`, or a `url`, or a provider's `file_id`.
+
+    >>> from toolwire import Context, Image, Message, Request, dialect
+    >>> request = Request(context=Context(messages=[Message("user", [Image(url="https://example.com/a.png")])]))
+    >>> dialect("openai-chat").encode_request(request).body["messages"][0]["content"]
+    [{'type': 'image_url', 'image_url': {'url': 'https://example.com/a.png'}}]
+    """
 
     url: str | None = None
     data: str | None = None
@@ -105,7 +140,13 @@ class Image(_Part, frozen=True, gc=False, tag="image"):
 
 
 class Document(_Part, frozen=True, gc=False, tag="document"):
-    """A file: Base64 `data`, plain `text`, a `url`, or a provider's `file_id`."""
+    """A file: Base64 `data`, plain `text`, a `url`, or a provider's `file_id`.
+
+    >>> from toolwire import Context, Document, Message, Request, dialect
+    >>> request = Request(context=Context(messages=[Message("user", [Document(url="https://example.com/a.pdf")])]))
+    >>> dialect("anthropic").encode_request(request).body["messages"][0]["content"]
+    [{'type': 'document', 'source': {'type': 'url', 'url': 'https://example.com/a.pdf'}}]
+    """
 
     url: str | None = None
     data: str | None = None
@@ -116,7 +157,13 @@ class Document(_Part, frozen=True, gc=False, tag="document"):
 
 
 class Audio(_Part, frozen=True, gc=False, tag="audio"):
-    """Sound: Base64 `data` with its `media_type`, or a `url`, or a provider's `file_id`."""
+    """Sound: Base64 `data` with its `media_type`, or a `url`, or a provider's `file_id`.
+
+    >>> from toolwire import Audio, Context, Message, Request, dialect
+    >>> request = Request(context=Context(messages=[Message("user", [Audio("UklGRg==", "audio/wav")])]))
+    >>> dialect("openai-chat").encode_request(request).body["messages"][0]["content"]
+    [{'type': 'input_audio', 'input_audio': {'data': 'UklGRg==', 'format': 'wav'}}]
+    """
 
     data: str | None = None
     media_type: str | None = None
@@ -129,6 +176,10 @@ class Thinking(_Part, frozen=True, gc=False, tag="thinking"):
     """Thinking of the model. `signature` binds it to the provider that made it (`opaque.dialect`).
 
     Redacted thinking has no text. Its signature is the encrypted data.
+
+    >>> from toolwire import Message, Text, Thinking
+    >>> Message("assistant", [Thinking("Two and two", "c2ln"), Text("Four")]).text
+    'Four'
     """
 
     text: str = ""
@@ -141,6 +192,11 @@ class ToolCall(_Part, frozen=True, gc=False, tag="tool_call", eq=False):
 
     `raw` is the argument text as it arrived. If it is not a JSON object, `error` says why, and `arguments` is empty.
     If the tool takes free text, `custom` is true and `raw` is this text.
+
+    >>> from toolwire import ToolCall
+    >>> call = ToolCall("call_1", "get_weather", {"city": "Oslo"})
+    >>> call.arguments["city"], call.runs
+    ('Oslo', True)
     """
 
     id: str | None = None
@@ -210,7 +266,12 @@ copy_on_read(ToolCall, "arguments")
 
 
 class ToolResult(_Part, frozen=True, gc=False, tag="tool_result"):
-    """The result of a call, linked to it by `tool_call_id`."""
+    """The result of a call, linked to it by `tool_call_id`.
+
+    >>> from toolwire import Context, ToolResult
+    >>> Context(messages=[ToolResult("call_1", "get_weather", "14 degrees")]).messages[0].role
+    'tool'
+    """
 
     tool_call_id: str | None
     name: str | None
@@ -225,7 +286,13 @@ class ToolResult(_Part, frozen=True, gc=False, tag="tool_result"):
 
 
 class ServerToolCall(_Part, frozen=True, gc=False, tag="server_tool_call"):
-    """A call that the provider runs itself. toolwire never runs it."""
+    """A call that the provider runs itself. toolwire never runs it.
+
+    >>> from toolwire import dialect
+    >>> block = {"type": "server_tool_use", "id": "s_1", "name": "web_search", "input": {"query": "Oslo"}}
+    >>> [(part.name, part.arguments) for part in dialect("anthropic").decode_response({"content": [block]}).parts]
+    [('web_search', {'query': 'Oslo'})]
+    """
 
     id: str | None
     name: str
@@ -233,7 +300,13 @@ class ServerToolCall(_Part, frozen=True, gc=False, tag="server_tool_call"):
 
 
 class ServerToolResult(_Part, frozen=True, gc=False, tag="server_tool_result"):
-    """The result of a tool that the provider ran. `content` has the shape that the provider gives it."""
+    """The result of a tool that the provider ran. `content` has the shape that the provider gives it.
+
+    >>> from toolwire import dialect
+    >>> block = {"type": "web_search_tool_result", "tool_use_id": "s_1", "content": []}
+    >>> [(part.tool_call_id, part.content) for part in dialect("anthropic").decode_response({"content": [block]}).parts]
+    [('s_1', [])]
+    """
 
     tool_call_id: str | None
     name: str
