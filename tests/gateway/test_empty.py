@@ -150,3 +150,23 @@ def test_a_model_that_thinks_longer_than_a_keep_alive_is_waited_for() -> None:
     assert answered.data.startswith(b": waiting\n\n")
     assert b'"error"' in answered.data
     thread.join(10)
+
+
+@pytest.mark.parametrize("messages", [b"", b'"%s": [],', b'"%s" : null ,', b'"%s": [ ],'])
+@pytest.mark.parametrize(
+    ("path", "key"),
+    [
+        ("/v1/chat/completions", b"messages"),
+        ("/v1/messages", b"messages"),
+        ("/v1beta/models/ollama/m:generateContent", b"contents"),
+    ],
+)
+def test_a_request_without_messages_is_rejected_before_a_server_that_accepts_it(
+    path: str, key: bytes, messages: bytes
+) -> None:
+    with simulate([]) as model, standing(model.url) as stood:
+        body = b'{%s "model": "ollama/m", "max_tokens": 9}' % (messages % key if messages else b"")
+        answered = post(stood.url, path, body)
+        assert answered.status == 400
+        assert f"{key.decode()}: at least one message is required".encode() in answered.data
+        assert model.requests == []

@@ -285,7 +285,9 @@ def test_a_summary_and_a_report_hold_no_secret(stood: Stood) -> None:
     block = {"type": "server_tool_use", "id": "s", "name": KEY, "input": {KEY: 1}}
     body = json.dumps({**odd, "content": [block, {"type": "text", "text": "Hello."}]}).encode()
     stood.gateway.context.transport = Repeating(200, {"content-type": "application/json"}, [body])
-    answered = post(stood.url, "/v1/chat/completions", b'{"model": "anthropic/m", "messages": []}')
+    answered = post(
+        stood.url, "/v1/chat/completions", b'{"model": "anthropic/m", "messages": [{"role": "user", "content": "?"}]}'
+    )
     report = send(stood.url, "GET", f"/toolwire/requests/{answered.headers['x-toolwire-request']}/losses", None)
     assert report.status == 200
     assert KEY.encode() not in answered.data + report.data

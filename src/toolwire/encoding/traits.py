@@ -14,6 +14,8 @@ class WireTraits(Struct, frozen=True, kw_only=True):
 
     history_key: str
     """The field of a request that holds its messages."""
+    requires_messages: bool = True
+    """Whether servers reject a request without messages. Ollama's load a model then; Responses has stored prompts."""
     model_role: str = "assistant"
     """The role of the model's messages."""
     model_items: tuple[str, ...] = ()

@@ -248,6 +248,7 @@ class Attempt:
             raise GatewayError.unknown_response(self.wire.DIALECT)
         try:
             if self.exchange is None:
+                self._check_messages()
                 self.exchange = await self.exchange_with(self.candidate)
                 if remembered := await memory.find(client_request.owner, self.exchange.memory_keys):
                     self.exchange.use_memory(remembered)
@@ -316,6 +317,13 @@ class Attempt:
         body = secrets.mask_error(reply.json)  # the encoder has decoded escapes, which may have hidden a secret
         return replace(failure, status=reply.status, body=body, headers=reply.headers)
 
+    def _check_messages(self) -> None:
+        """Reject a request without messages, as servers of the client's wire do. Those of others may accept it."""
+        traits = self.wire.TRAITS
+        messages = bytes(self.members.get(traits.history_key, b"")).replace(b" ", b"")
+        if traits.requires_messages and messages in _NO_MESSAGES and self.client_request.endpoint.action == "answer":
+            raise GatewayError("invalid_request", f"{traits.history_key}: at least one message is required", 400)
+
     async def exchange_with(self, candidate: Candidate) -> Exchange:
         """Return the exchange of the request with `candidate`. A large request is translated without the cache."""
         client_request = self.client_request
@@ -336,6 +344,9 @@ class Attempt:
             now=time.time,
             continues=self._continues,
         )
+
+
+_NO_MESSAGES = frozenset({b"", b"[]", b"null"})
 
 
 def _stored_state(members: dict[str, Any]) -> dict[str, Any] | None:

@@ -19,6 +19,7 @@ DIALECT = "ollama"
 WIRE = Wire(DIALECT, cut_reasons=("length", "context_window", "incomplete"))
 TRAITS = WireTraits(
     history_key="messages",
+    requires_messages=False,
     has_response_times=True,
     has_durations=True,
     streams_by_default=True,

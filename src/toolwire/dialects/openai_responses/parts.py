@@ -49,6 +49,7 @@ WIRE = Wire(
 )
 TRAITS = WireTraits(
     history_key="input",
+    requires_messages=False,
     model_items=("reasoning", "function_call", "custom_tool_call"),
     repeats_call_ids=True,
     has_response_ids=True,
