@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
@@ -21,6 +22,7 @@ from toolwire import (
     Thinking,
     ToolCall,
     Usage,
+    translate,
 )
 from toolwire.dialects import openai_chat, openai_responses
 
@@ -414,3 +416,10 @@ def test_an_error_from_elsewhere() -> None:
         }
     }
     assert losses(reply) == [("request_id", "dropped", "formal")]
+
+
+def test_a_response_of_this_wire_may_lack_its_status() -> None:
+    body = {"id": "r", "object": "response", "completed_at": 5, "output": []}
+    data = b"data: " + msgspec.json.encode({"type": "response.completed", "response": body}) + b"\n\n"
+    stream = translate.stream("openai-responses", "openai-responses")
+    assert b'"completed_at":5' in stream.feed(data) + stream.close()

@@ -228,7 +228,7 @@ def encode_finish(choice: Choice, body: dict[str, Any], ledger: Ledger) -> None:
     ledger.replay(body, choice.opaque)
     if spelling_of(choice.opaque, ResponsesChoiceSpelling).has_details:
         body.setdefault("incomplete_details", None)
-    if "completed_at" in body and body["status"] == "completed" and not made_by(choice.opaque, DIALECT):
+    if "completed_at" in body and body.get("status") == "completed" and not made_by(choice.opaque, DIALECT):
         body["completed_at"] = body["created_at"] if ledger.clock is None else int(ledger.clock())
 
 
