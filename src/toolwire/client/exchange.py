@@ -38,11 +38,9 @@ from toolwire.providers.catalogue import cost
 from toolwire.providers.prompt_cache import (
     CacheUse,
     ConversationStart,
-    has_marks,
-    is_too_short,
     takes_key,
+    with_due_mark,
     with_key,
-    with_mark,
 )
 from toolwire.providers.thoughts import refused_thoughts, without_thoughts
 from toolwire.scrubbing import scrub
@@ -293,16 +291,14 @@ def _encoded(upstream: ProviderConnection, request: Request) -> Encoded:
 
 def _use_prompt_cache(upstream: ProviderConnection, request: Request, encoded: Encoded) -> Encoded:
     """Return the encoded request with what the provider's prompt cache needs. A request of its own wire has that."""
-    provider, traits = upstream.provider, upstream.dialect.TRAITS
+    provider = upstream.provider
     if not upstream.cache or provider.completions or made_by(request.opaque, provider.dialect):
         return encoded
     if request.cache_key is None and takes_key(upstream.dialect, provider, {}):
         key = ConversationStart.of(request).key(CacheUse())
         encoded = encoded if key is None else with_key(encoded, key, upstream.dialect)
     marks_blocks = not provider.quirks.get("request_cache_mark", True)
-    if not traits.request_cache_mark or has_marks(request, marks_blocks=marks_blocks):
-        return encoded
-    return encoded if is_too_short(encoded, request.model) else with_mark(encoded, traits, marks_blocks=marks_blocks)
+    return with_due_mark(encoded, request, request.model, upstream.dialect.TRAITS, marks_blocks=marks_blocks)
 
 
 def _sleep(seconds: float, stop: Stop | None) -> None:

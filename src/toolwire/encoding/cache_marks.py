@@ -110,16 +110,17 @@ def _marks_of(request: Request) -> Iterator[tuple[str, Cache]]:
     for index, tool in enumerate(request.tools):
         if type(tool) is Tool and tool.cache is not None:
             yield f"tools[{index}]", tool.cache
-    yield from _marks_in(request.system, ("system",))
+    yield from marks_in(request.system, ("system",))
     for index, message in enumerate(request.messages):
-        yield from _marks_in(message.content, ("messages", index, "content"))
+        yield from marks_in(message.content, ("messages", index, "content"))
 
 
-def _marks_in(content: Any, path: tuple[str | int, ...]) -> Iterator[tuple[str, Cache]]:
+def marks_in(content: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str, Cache]]:
+    """Yield the path and the mark of each part of a content that has one. `path` is that of the content."""
     if content is None or type(content) is str:
         return
     for index, part in enumerate(content):
         if type(part) is ToolResult:
-            yield from _marks_in(part.content, (*path, index, "content"))
+            yield from marks_in(part.content, (*path, index, "content"))
         if (mark := getattr(part, "cache", None)) is not None:
             yield join_path((*path, index)), mark

@@ -18,10 +18,11 @@ import msgspec
 from msgspec import Struct
 
 from toolwire.dialects import Dialect
+from toolwire.encoding.cache_marks import marks_in
 from toolwire.encoding.traits import WireTraits
 from toolwire.providers import catalogue
 from toolwire.providers.known import Provider
-from toolwire.types import Encoded, Loss, Message, Request, Tool, ToolResult
+from toolwire.types import Encoded, Loss, Message, Request, Tool
 from toolwire.types.encoded import EncodedBytes
 from toolwire.types.frozen import copy_json
 
@@ -133,7 +134,19 @@ def with_key(encoded: Encoded, key: str, target: Dialect, *, replaces: bool = Fa
     return _with_members(encoded, {member: key}, (loss,))
 
 
-def with_mark(encoded: Encoded, target: WireTraits, *, marks_blocks: bool = False) -> Encoded:
+def with_due_mark(
+    encoded: Encoded, request: Request | None, model: str | None, target: WireTraits, *, marks_blocks: bool
+) -> Encoded:
+    """Return a request with a mark, unless it has marks of its own or is too short, or its wire has no such mark.
+
+    `request` is what was encoded. It is None for a cached translation, which has no marks.
+    """
+    if not target.request_cache_mark or (request is not None and has_marks(request, marks_blocks=marks_blocks)):
+        return encoded
+    return encoded if _is_too_short(encoded, model) else _with_mark(encoded, target, marks_blocks=marks_blocks)
+
+
+def _with_mark(encoded: Encoded, target: WireTraits, *, marks_blocks: bool = False) -> Encoded:
     """Return a request that asks the provider to cache it.
 
     With `marks_blocks`, the server takes marks only at blocks, and not for the whole request.
@@ -170,24 +183,15 @@ def has_marks(request: Request, *, marks_blocks: bool = False) -> bool:
         return True
     if any(type(tool) is Tool and tool.cache is not None for tool in request.tools):
         return True
-    return _has_mark(request.context.system) or have_marks(request.messages)
+    return any(marks_in(request.context.system)) or have_marks(request.messages)
 
 
 def have_marks(messages: Iterable[Message]) -> bool:
     """Return True if one of the messages has a cache mark."""
-    return any(_has_mark(message.content) for message in messages)
+    return any(any(marks_in(message.content)) for message in messages)
 
 
-def _has_mark(content: Any) -> bool:
-    if type(content) is str:
-        return False
-    for part in content or ():
-        if getattr(part, "cache", None) is not None or (type(part) is ToolResult and _has_mark(part.content)):
-            return True
-    return False
-
-
-def is_too_short(encoded: Encoded, model: str | None) -> bool:
+def _is_too_short(encoded: Encoded, model: str | None) -> bool:
     """Return True if a request is certainly shorter than the shortest prompt that is cached for `model`."""
     known = catalogue.model(model)
     if known is None or known.cache_minimum is None:

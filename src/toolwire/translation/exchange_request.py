@@ -24,11 +24,9 @@ from toolwire.providers.adapting import adapted, asked_of_stream, quirks_for
 from toolwire.providers.prompt_cache import (
     CacheUse,
     ConversationStart,
-    has_marks,
-    is_too_short,
     takes_key,
+    with_due_mark,
     with_key,
-    with_mark,
 )
 from toolwire.providers.thoughts import refused_thoughts, without_thoughts
 from toolwire.translation.billing import BillingCut, remove_billing_line
@@ -219,14 +217,12 @@ class ExchangeRequest:
             key = start.key(self._cache_use)
             if key is not None:
                 encoded = with_key(encoded, key, target, replaces=start.is_client_key)
+        if not target.TRAITS.request_cache_mark:
+            return encoded
+        request = self.request if cached is None else None
+        model = self._settings.model or (cached.model if cached is not None else self.request.model)
         marks_blocks = not self._server_quirks().request_cache_mark
-        # A cached request for a wire with such marks has none of its own.
-        is_marked = cached is None and has_marks(self.request, marks_blocks=marks_blocks)
-        if target.TRAITS.request_cache_mark and not is_marked:
-            model = self._settings.model or (cached.model if cached is not None else self.request.model)
-            if not is_too_short(encoded, model):
-                encoded = with_mark(encoded, target.TRAITS, marks_blocks=marks_blocks)
-        return encoded
+        return with_due_mark(encoded, request, model, target.TRAITS, marks_blocks=marks_blocks)
 
     @cached_property
     def _start(self) -> ConversationStart:
