@@ -459,6 +459,31 @@ class Around:
                 one.close()
 
 
+@pytest.mark.parametrize("first", ["commit", "check"])
+def test_a_cut_index_that_another_thread_restored_is_noticed_until_the_store_resumes(
+    tmp_path: Path, first: str
+) -> None:
+    store = opened(tmp_path)
+    record(store, 2)
+    store.flush()
+    os.truncate(tmp_path / "traces.db-shm", 0)
+    watch = store._location.files
+    assert watch is not None
+    with pytest.raises(StoreFailed, match="was cut"):
+        watch.check()
+    if first == "commit":
+        with store._writer.commit_lock:  # as while the commit that noticed it has not told it yet
+            assert store.failed is not None
+    assert "was cut" in str(store.failed)
+    store.resume()
+    assert store.failed is None
+    record(store, 1)
+    store.close()
+    with opened(tmp_path) as again:
+        assert again.verify().ok
+        assert len(again.traces().rows) == 3
+
+
 EVERY = 1 if FULL else 3
 AT = [(taken, moment, ("sync", "async")[place % 2]) for taken in TAKEN for place, moment in enumerate(MOMENTS)]
 

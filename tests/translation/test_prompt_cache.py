@@ -175,6 +175,18 @@ def test_a_key_is_the_same_in_all_turns_and_another_elsewhere(source: str, targe
     assert all(len(one) <= 64 and one.startswith("tw-") for one in (*same, *others))
 
 
+@pytest.mark.parametrize("odd", ["\ud800", "a\udfff", "\0"])
+def test_half_a_character_has_a_key_as_well(odd: str) -> None:
+    body, path = asked("openai-responses")
+    keys = {
+        sent({**body, **more}, "openai-responses", "openai-chat", path, cache_scope=scope, client_session=session).body[
+            KEY
+        ]
+        for more, scope, session in [({KEY: odd}, "", ""), ({"user": odd}, "", ""), ({}, odd, ""), ({}, "", odd + odd)]
+    }
+    assert len(keys) == 4
+
+
 CLAUDE_CODE = ["user_0a_account__session_{}", '{{"device_id":"d","account_uuid":"","session_id":"{}"}}']
 
 

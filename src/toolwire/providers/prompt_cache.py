@@ -83,12 +83,12 @@ class ConversationStart(Struct, frozen=True):
     def key(self, use: CacheUse) -> str | None:
         """Return the key of the conversation, or None if it has not begun."""
         if session := self.session or use.client_session:
-            material: list[Any] = ["session", use.scope, session]
+            digest = _digest(["session", use.scope, session])
         elif self.first:
-            material = ["start", use.scope, self.user, self.system.hex(), self.first.hex()]
+            digest = _digest(["start", use.scope, self.user, self.system.hex(), self.first.hex()])
         else:
             return None
-        return f"tw-{hashlib.sha256(_write(material)).hexdigest()[:32]}"
+        return f"tw-{digest.hex()[:32]}"
 
 
 def _first_user(messages: Sequence[Message]) -> int:

@@ -94,10 +94,16 @@ class Committer:
         if files is None:
             return
         files.check()
+        files.check_index()
         if idle and files.is_touched():
             with read_transaction(self._location) as connection:
                 self._examine(connection)
             files.remember()
+
+    def resume(self) -> None:
+        """Accept files that were damaged and restored."""
+        if self._location.files is not None:
+            self._location.files.accept_index()
 
     def _examine(self, connection: Connection) -> None:
         """Examine changed files: the last row, and every page if no other SQLite program wrote."""

@@ -22,6 +22,7 @@ from sqlalchemy import Engine, event
 
 from toolwire.errors import StoreFailed
 
+_CUT = "was cut while the store was open"
 _SUFFIXES = ("", "-wal", "-shm", "-journal")
 _WAL_MAGIC = (bytes.fromhex("377f0682"), bytes.fromhex("377f0683"))
 _PRIMARY = 0xFF  # the part of an error code that names its kind: https://www.sqlite.org/rescode.html (2026-11-27)
@@ -93,6 +94,7 @@ class FileWatch:
         self._connections: set[int] = set()
         self._journal: Any = None
         self._index_length = 0
+        self._was_cut = False
 
     def start(self) -> None:
         """Remember the current file as the database."""
@@ -134,6 +136,18 @@ class FileWatch:
         """Raise `StoreFailed` if a file was removed, moved, replaced or emptied."""
         self._check_state(self._read_state())
 
+    def check_index(self) -> None:
+        """Raise `StoreFailed` if the index was cut since `accept_index`.
+
+        `check` restores the index and raises only once, perhaps in another thread.
+        """
+        if self._was_cut:
+            self._fail(_CUT, "-shm")
+
+    def accept_index(self) -> None:
+        """Accept a restored index."""
+        self._was_cut = False
+
     def is_touched(self) -> bool:
         """Return True if a file changed since `remember`. The memory-mapped `-shm` is not included."""
         return self._remembered is not None and self._remembered != self._read_state()
@@ -160,7 +174,7 @@ class FileWatch:
         if self._companions and state["-journal"] not in (None, self._journal):
             self._fail("was put beside the store while it was open", "-journal")
         if cut:
-            self._fail("was cut while the store was open", "-shm")
+            self._fail(_CUT, "-shm")
 
     def _restore_index(self, state: _State) -> bool:
         """Return True if the `-shm` was cut, and restore its length.
@@ -170,6 +184,7 @@ class FileWatch:
         is_ours = self._index_length > 0 and _identity(state["-shm"]) == self._companions.get("-shm")
         if not is_ours or self._index_size() >= self._index_length:
             return False
+        self._was_cut = True
         os.truncate(self._files["-shm"], self._index_length)
         return True
 

@@ -196,6 +196,7 @@ class Writer:
     def resume(self) -> None:
         """Accept traces again after a failure."""
         with self._changed:
+            self._committer.resume()
             self.failed = None
 
     def close(self, timeout: float | None = None) -> None:
