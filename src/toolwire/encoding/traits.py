@@ -3,10 +3,27 @@
 Rule: code outside a dialect checks a trait, and never the dialect's name.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
+
+from toolwire.types import Part, ServerTool, ServerToolCall, Tool
+
+
+class ToolSearchForm(Struct, frozen=True):
+    """How a wire searches deferred tools: tools that its models can call only after a search has named them."""
+
+    is_search: Callable[[ServerTool], bool]
+    """Whether a tool of the provider is the search."""
+    is_search_call: Callable[[ServerToolCall], bool]
+    """Whether a call is one of the search."""
+    names_in: Callable[[Part], Sequence[str] | None]
+    """Return the names of the tools that a result of a search has, or None if the part is no such result."""
+    search_parts: Callable[[ServerTool, str, Mapping[str, Any], Sequence[Tool]], list[Part]]
+    """Return the call and the result of a search, given the tool, an id, the arguments and the tools that it found."""
+    id_prefix: str
+    """The beginning of the ids of calls that servers run."""
 
 
 class WireTraits(Struct, frozen=True, kw_only=True):
@@ -90,5 +107,7 @@ class WireTraits(Struct, frozen=True, kw_only=True):
     """Mark single blocks of a body for the provider's cache. Return the body and the paths of the marks."""
     session_in_user: str = ""
     """A pattern that finds the client's session in the name of the user, if a client sends its session there."""
+    tool_search: ToolSearchForm | None = None
+    """How servers search deferred tools. None if they defer none."""
     losses_after_history: frozenset[str] = frozenset()
     """The concepts whose losses the encoder reports after those of the messages."""

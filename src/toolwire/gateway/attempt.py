@@ -125,17 +125,18 @@ class Attempt:
         if self._sent_request is None:
             await self._offload(self._inline_history)
             self._sent_request = await self._pass_through() if self.passes else await self._translate()
-        answer = await self._send(*self._sent_request, outcome)
+        answer = await self.send(*self._sent_request, outcome)
         if isinstance(answer, Failure) and answer.rejects_thinking:
             self._sent_request = await self._translate()
-            answer = await self._send(*self._sent_request, outcome)
+            answer = await self.send(*self._sent_request, outcome)
         return answer
 
     async def _offload(self, work: Callable[P, T], *args: P.args, **options: P.kwargs) -> T:
         """Run `work` in a thread if the request is large."""
         return await self.context.offloader.run(self.client_request.size, work, *args, **options)
 
-    async def _send(self, path: str, body: bytes, outcome: RequestOutcome) -> AwaitedResponse | Failure:
+    async def send(self, path: str, body: bytes, outcome: RequestOutcome) -> AwaitedResponse | Failure:
+        """Send a request to the provider. Return the answer's head, or the failure."""
         provider = self.candidate.provider
         headers = self.context.routes.headers(provider)
         if self.passes:
@@ -340,6 +341,7 @@ class Attempt:
             cache=self.caches,
             cache_scope=client_request.owner,
             client_session=client_session_of(client_request.headers),
+            tool_search=True,
             response_id=self.wire.TRAITS.response_id_prefix + client_request.identity.removeprefix("tw_"),
             now=time.time,
             continues=self._continues,

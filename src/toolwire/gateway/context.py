@@ -131,6 +131,7 @@ class RequestOutcome(Struct):
     failed_attempts: tuple[tuple[Tokens, int], ...] = ()  # tokens and cost of failed attempts that may be billed
     recorded_answer: bytes | list[Part] = b""  # the answer as the client received it, if its calls are recorded
     continuations: tuple["RequestOutcome", ...] = ()  # the outcomes of the providers that continued the answer
+    follow_ups: tuple["RequestOutcome", ...] = ()  # the outcomes of the requests after searches of deferred tools
 
 
 async def _nothing() -> None:

@@ -40,7 +40,19 @@ from toolwire.translation.exchange import Exchange
 from toolwire.translation.exchange_answer import ExchangedStream
 from toolwire.translation.paths import stream_quirks, wants_stream
 from toolwire.translation.translate import read_error
-from toolwire.types import Error, ErrorEnd, Loss, MessageStart, Opaque, Part, Response, Text, Thinking, ToolCall
+from toolwire.types import (
+    Encoded,
+    Error,
+    ErrorEnd,
+    Loss,
+    MessageStart,
+    Opaque,
+    Part,
+    Response,
+    Text,
+    Thinking,
+    ToolCall,
+)
 from toolwire.wire.bodies import members_of, read_body
 from toolwire.wire.transport import AwaitedResponse, TransportError
 
@@ -64,6 +76,16 @@ class Continuation(Struct):
     unsent_blanks: str
 
 
+class FollowUp(Struct):
+    """The answer to the request after a search of deferred tools. `settle` settles its estimate."""
+
+    answer: AwaitedResponse
+    outcome: RequestOutcome
+    settle: Callable[[], None]
+
+
+_AskAgain = Callable[[Encoded], Awaitable[FollowUp | Failure]]
+"""Sends the request after a search of deferred tools."""
 _ContinueAnswer = Callable[[Candidate, str], Awaitable[Continuation | None]]
 """Asks another provider to continue the text that a candidate broke off."""
 
@@ -71,7 +93,8 @@ _ContinueAnswer = Callable[[Candidate, str], Awaitable[Continuation | None]]
 class Delivery:
     """Delivers the answer of one provider to the client.
 
-    With `continue_answer`, another provider may continue a text that breaks off.
+    With `continue_answer`, another provider may continue a text that breaks off. `ask_again` sends the requests that an
+    answer needs if its model searches deferred tools.
     """
 
     def __init__(
@@ -81,12 +104,14 @@ class Delivery:
         client: ResponseWriter,
         outcome: RequestOutcome,
         continue_answer: _ContinueAnswer | None = None,
+        ask_again: _AskAgain | None = None,
     ) -> None:
         self.attempt: Attempt = attempt
         self.answer: AwaitedResponse = answer
         self.client: ResponseWriter = client
         self.outcome: RequestOutcome = outcome
         self.continue_answer = continue_answer
+        self.ask_again = ask_again
         self.context: GatewayContext = attempt.context
         self.client_request: ClientRequest = attempt.client_request
         self.wire: Dialect = attempt.wire
@@ -213,9 +238,7 @@ class Delivery:
         outcome, attempt = self.outcome, self.attempt
         data = bytearray()
         try:
-            while piece := await self.answer.aread():
-                data += piece
-                outcome.characters = _check_size(len(data), self.context.bounds.bytes)
+            await self._read_whole(self.answer, data, outcome)
         except TransportError as problem:
             broken = self._broken_off(problem, len(data))
             # Nothing was sent to the client: with `continue = true` the gateway retries the same provider.
@@ -229,7 +252,12 @@ class Delivery:
             await self._read_metadata(body)
             content_type = content_type_of(self.answer.headers, JSON, self._secrets)
         else:
-            translated = await self.context.offloader.run(len(body), self._translated, attempt.exchange, body)
+            translated = await self.context.offloader.run(len(body), self._translated, attempt.exchange, body, outcome)
+            if attempt.exchange.answers_searches:
+                followed = await self._followed(attempt.exchange, translated)
+                if isinstance(followed, Failure):
+                    return followed
+                translated = followed
             body, content_type = self._secrets.mask(translated), JSON
         head = self._head(content_type)
         head["content-length"] = str(len(body))
@@ -245,6 +273,41 @@ class Delivery:
         await self.client.send(body, False)
         return None
 
+    async def _read_whole(self, answer: AwaitedResponse, data: bytearray, outcome: RequestOutcome) -> None:
+        """Read an answer into `data`, and count its characters in `outcome`."""
+        while piece := await answer.aread():
+            data += piece
+            outcome.characters = _check_size(len(data), self.context.bounds.bytes)
+
+    async def _followed(self, exchange: Exchange, translated: bytes) -> bytes | Failure:
+        """Return the whole answer of a model that has searched, after all requests that it needs.
+
+        A failure ends the request: the searches were billed, and the client has received nothing.
+        """
+        while self.outcome.status == 200 and exchange.follow_up is not None and self.ask_again is not None:
+            if self.outcome.usage is not None:
+                self.outcome.characters = 0
+            follow = await self.ask_again(exchange.follow_up)
+            if isinstance(follow, Failure):
+                return replace(follow, may_try_next=False, wait=None)
+            data = bytearray()
+            try:
+                await self._read_whole(follow.answer, data, follow.outcome)
+                body = self._secrets.mask(bytes(data))
+                run = self.context.offloader.run
+                translated = await run(len(body), self._translated, exchange, body, follow.outcome)
+                follow.outcome.ending = follow.outcome.ending or "answer"
+                self.outcome.status = follow.outcome.status or self.outcome.status
+            except TransportError as problem:
+                self.attempt.bill_failure(follow.outcome, len(data))
+                return replace(self.attempt.connection_failure(problem), may_try_next=False, wait=None)
+            finally:
+                if follow.outcome.usage is not None:
+                    follow.outcome.characters = 0
+                follow.settle()
+                await follow.answer.aclose()
+        return translated
+
     def _broken_off(self, problem: TransportError, size: int) -> Failure:
         """Return the failure for an answer that broke off before the client received any of it.
 
@@ -253,9 +316,8 @@ class Delivery:
         self.attempt.bill_failure(self.outcome, size)
         return self.attempt.connection_failure(problem)
 
-    def _translated(self, exchange: Exchange, body: bytes) -> bytes:
+    def _translated(self, exchange: Exchange, body: bytes, outcome: RequestOutcome) -> bytes:
         """Translate a whole answer. If it cannot be read, return the error of the provider."""
-        outcome = self.outcome
         try:
             parsed = read_body(body)
             encoded = exchange.response(parsed)
@@ -317,20 +379,22 @@ class Delivery:
         if isinstance(stream, ExchangedStream) and self.wire.TRAITS.has_durations:
             stream.at_end = lambda: Opaque(self.wire.DIALECT, self._durations())
         keepalive = await self._begin_stream(JSON if array else self.wire.TRAITS.stream_type)
-        finished = False
+        finished, problem, last = False, None, None
         try:
             if joining is not None and isinstance(stream, ExchangedStream):
                 stream.decoder = joining
                 stream, problem = await self._forward_joined(stream, joining, keepalive)
+            elif exchange is not None and exchange.answers_searches and isinstance(stream, ExchangedStream):
+                last = await self._forward_searched(exchange, stream, keepalive)
             else:
                 problem = await self._forward_answer(self.answer, stream, keepalive)
-            finished = problem is None
+            finished = problem is None and not stream.broken
         finally:
             keepalive.stop()
             self._note_received(stream, joining, finished=finished)
-        error = None if problem is None else Error("server", f"{_BROKE_OFF}: {problem.kind}", code="incomplete")
-        last = stream.close(error)
-        if joining is None:
+        if last is None:
+            last = stream.close(None if problem is None else _error_of_break(problem))
+        if joining is None and not outcome.follow_ups:
             _note_stream(stream, outcome, finished=not stream.broken)
         if self.context.audit is not None:
             outcome.recorded_answer = stream.parts if joining is None else joining.parts
@@ -361,7 +425,7 @@ class Delivery:
         """Note what was received when the stream ended or the client left."""
         if self.context.audit is not None:
             self.outcome.recorded_answer = stream.parts if joining is None else joining.parts
-        if joining is None:
+        if joining is None and not self.outcome.follow_ups:
             _note_stream(stream, self.outcome, finished=finished)
             _note_error_only(self.outcome, failed=stream.failed and not self.outcome.characters)
 
@@ -417,15 +481,63 @@ class Delivery:
 
         Return None if the route or the request does not allow that.
         """
-        if self.continue_answer is None:
-            return None
         attempt = self.attempt
+        if self.continue_answer is None or (attempt.exchange is not None and attempt.exchange.answers_searches):
+            return None
         with contextlib.suppress(ToolwireError):
             exchange = attempt.exchange or await attempt.exchange_with(attempt.candidate)
             if may_continue(exchange.request):
                 attempt.exchange = exchange
                 return JoiningDecoder(exchange.target.decode_stream())
         return None
+
+    async def _forward_searched(self, exchange: Exchange, stream: ExchangedStream, keepalive: KeepAlive) -> bytes:
+        """Forward an answer and those that follow its searches of deferred tools. Return the end of the last one."""
+        problem = await self._forward_answer(self.answer, stream, keepalive)
+        received, place = _count_characters(stream.answer_parts), 0
+        ending = stream.close(None if problem is None else _error_of_break(problem))
+        if stream.is_asked_again:
+            self.outcome.usage, self.outcome.ending = stream.usage_of(0), "answer"
+            self.outcome.characters = received if self.outcome.usage is None else 0
+        while stream.is_asked_again:
+            if masked := self._masking.feed(ending):
+                await keepalive.client.send(masked, True)
+            follow = await self._follow(exchange)
+            if isinstance(follow, Error):
+                return stream.close(follow)
+            place += 1
+            ending = await self._forward_follow_up(follow, stream, keepalive, place)
+        return ending
+
+    async def _follow(self, exchange: Exchange) -> FollowUp | Error:
+        """Send the request after a search. Return the error that ends the answer if that fails."""
+        if self.ask_again is None or exchange.follow_up is None:
+            return _error_of_break(None)
+        try:
+            follow = await self.ask_again(exchange.follow_up)
+        except GatewayError as rejection:
+            return rejection.error
+        if isinstance(follow, Failure):
+            return self.wire.decode_error(follow.status, read_error(follow.body), follow.headers)
+        return follow
+
+    async def _forward_follow_up(
+        self, follow: FollowUp, stream: ExchangedStream, keepalive: KeepAlive, place: int
+    ) -> bytes:
+        """Forward the answer after a search, which is the answer number `place` of the stream. Return its end."""
+        outcome, received = follow.outcome, None
+        try:
+            problem = await self._forward_answer(follow.answer, stream, keepalive)
+            received = _count_characters(stream.answer_parts)
+            ending = stream.close(None if problem is None else _error_of_break(problem))
+            outcome.ending = "broke off" if stream.broken else "answer"
+            return ending
+        finally:
+            outcome.usage = stream.usage_of(place)
+            if outcome.usage is None or outcome.ending != "answer":
+                outcome.characters = _count_characters(stream.answer_parts) if received is None else received
+            follow.settle()
+            await follow.answer.aclose()
 
     async def _forward_joined(
         self, stream: ExchangedStream, joining: JoiningDecoder, keepalive: KeepAlive
@@ -473,6 +585,11 @@ class Delivery:
             )
             stream = attempt.exchange.stream(stream, joining.events_so_far)
             pending = self._masking.feed(joined + seam_comment(self.wire, loss))
+
+
+def _error_of_break(problem: TransportError | None) -> Error:
+    kind = "protocol" if problem is None else problem.kind
+    return Error("server", f"{_BROKE_OFF}: {kind}", code="incomplete")
 
 
 def _in_parts(piece: bytes) -> Iterable[bytes]:

@@ -22,7 +22,7 @@ from toolwire.gateway.attempt import Attempt, Failure
 from toolwire.gateway.choosing import conversation_of
 from toolwire.gateway.context import ClientRequest, GatewayContext, RequestOutcome, ResponseWriter
 from toolwire.gateway.continuing import ContinuationRequest
-from toolwire.gateway.delivery import Continuation, Delivery
+from toolwire.gateway.delivery import Continuation, Delivery, FollowUp
 from toolwire.gateway.errors import GatewayError
 from toolwire.gateway.keys import Key
 from toolwire.gateway.memory import MemoryPart
@@ -31,6 +31,7 @@ from toolwire.gateway.response_store import WIRE, ResponseRecorder, should_store
 from toolwire.gateway.routes import Candidate, ResolvedRoute, Routes
 from toolwire.gateway.stored_turns import StoredTurn, Turns
 from toolwire.translation.paths import RouteMatch
+from toolwire.types import Encoded
 from toolwire.wire.bodies import members_of
 
 # Rejections that concern one candidate only: another one may lose nothing, or may have stored the response.
@@ -189,7 +190,7 @@ def _settle(
         tokens = outcome.tokens or Tokens()
         settled = {"requests": requests, "tokens": tokens.input + tokens.output, "budget": outcome.cost}
         reservation.settle(settled if outcome.was_sent else None)
-    for continuation in outcome.continuations:
+    for continuation in (*outcome.continuations, *outcome.follow_ups):
         outcome.tokens, outcome.cost = sum_of(outcome.tokens, continuation.tokens), outcome.cost + continuation.cost
 
 
@@ -275,7 +276,12 @@ class _RequestRun(Struct):
                     partial(self.continue_answer, route, conversation, strict) if route.settings.continue_ else None
                 )
                 failure = await Delivery(
-                    attempt, answer, self._response_writer(attempt), self.outcome, continue_answer
+                    attempt,
+                    answer,
+                    self._response_writer(attempt),
+                    self.outcome,
+                    continue_answer,
+                    partial(self.ask_again, attempt),
                 ).deliver()
             if failure is None:
                 if (
@@ -390,6 +396,21 @@ class _RequestRun(Struct):
                 self.outcome.failed_attempts = (*self.outcome.failed_attempts, *outcome.failed_attempts)
                 if reservation is not None:
                     reservation.settle(None)
+
+    async def ask_again(self, attempt: Attempt, follow_up: Encoded) -> FollowUp | Failure:
+        """Send the request that continues an answer after a search of deferred tools. It is settled on its own."""
+        outcome = RequestOutcome(provider=attempt.candidate.name)
+        asked = replace(self.client_request, body=follow_up.json, turns=[], items={})
+        reservation = await _reserve(self.context, asked, self.members, [attempt.candidate], requests=0)
+        settle = partial(_settle, self.context, asked, reservation, outcome, requests=0)
+        self.outcome.follow_ups = (*self.outcome.follow_ups, outcome)
+        answer = None
+        try:
+            answer = await attempt.send(follow_up.path, asked.body, outcome)
+            return answer if isinstance(answer, Failure) else FollowUp(answer, outcome, settle)
+        finally:
+            if answer is None or isinstance(answer, Failure):
+                settle()
 
     def _long_context_route(self, route: ResolvedRoute, failures: list[Failure]) -> ResolvedRoute | None:
         """Return the route of `on_context` if the last failure is "too long" and the request may use that route."""

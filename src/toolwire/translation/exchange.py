@@ -18,7 +18,7 @@ from toolwire.translation.caching import TranslationCache
 from toolwire.translation.exchange_answer import ExchangeAnswer, ExchangedStream
 from toolwire.translation.exchange_request import ExchangeRequest, Overlay, RequestSettings, Sides
 from toolwire.translation.translate import Body, raise_if_lossy
-from toolwire.types import Encoded, Error, ErrorReply, Event, Request, Usage
+from toolwire.types import Encoded, Error, ErrorReply, Event, Request, Tool, Usage
 
 
 class Exchange:
@@ -85,8 +85,33 @@ class Exchange:
         """Drop the thinking that the target refused in `error`. Return True if a retry is worthwhile."""
         return self._request.drop_refused_thinking(error)
 
+    @property
+    def answers_searches(self) -> bool:
+        """Return True if the answer may need a `follow_up`."""
+        return self._answer.searches is not None
+
+    @property
+    def deferred(self) -> list[Tool]:
+        """The tools that are held back until a search or a reference names them."""
+        tools = self._request.deferred_tools
+        return [] if tools is None else tools.held_back(self._request.named_tools)
+
+    def search_tools(self, query: str) -> list[Tool]:
+        """Return the tools of `deferred` that fit the words of `query`, the best first."""
+        tools = self._request.deferred_tools
+        return [] if tools is None else tools.search_tools(query, self._request.named_tools)
+
+    @property
+    def follow_up(self) -> Encoded | None:
+        """The next request for the target, if the model has only searched. None if the answer is whole.
+
+        It is known after `response`, or after `close` of a stream. The answer to it is the rest of the same answer: it
+        goes to `response` again, or to the same stream.
+        """
+        return self._answer.follow_up
+
     def response(self, body: Body) -> Encoded:
-        """Translate the body of a whole answer for the client."""
+        """Translate the body of a whole answer for the client. It is whole if there is no `follow_up`."""
         return self._answer.response(body)
 
     def stream(self, after: ExchangedStream | None = None, earlier_events: Iterable[Event] = ()) -> ExchangedStream:
@@ -117,6 +142,7 @@ def exchange(  # noqa: PLR0913 - a keyword each
     cache: bool = True,
     cache_scope: str = "",
     client_session: str = "",
+    tool_search: bool = False,
     response_id: str | None = None,
     now: float | Clock | None = None,
     continues: Mapping[str, Any] | None = None,
@@ -137,6 +163,8 @@ def exchange(  # noqa: PLR0913 - a keyword each
       the session. Each is a formal loss with the action `added`. On one wire nothing is added.
     - `cache_scope`: keys of sessions differ between scopes, such as between the keys of a gateway.
     - `client_session`: the name of the client's session, if a header has it.
+    - `tool_search`: the caller sends each `follow_up`. So the provider's own search of deferred tools can become a
+      function, whose calls the exchange answers. Without it, the search is a semantic loss.
     - `response_id`: the id of the answer if the wires differ. Servers may use one id for several answers, and clients
       merge answers with the same id.
     - `now`: the time of the answer in seconds of the epoch, or a function that returns the present time. It is used if
@@ -157,7 +185,7 @@ def exchange(  # noqa: PLR0913 - a keyword each
     """
     provider = target if isinstance(target, Provider) else None
     sides = Sides(dialect(source), target.speaks() if isinstance(target, Provider) else dialect(target), provider, over)
-    settings = RequestSettings(path=path, model=model, quirks=quirks or {})
+    settings = RequestSettings(path=path, model=model, quirks=quirks or {}, answers_searches=tool_search)
     cache_use = CacheUse(is_on=cache, scope=cache_scope, client_session=client_session)
     request = ExchangeRequest(body, sides, settings, memory or {}, translation_cache, cache_use)
     new_exchange = Exchange(request, ExchangeAnswer(request, response_id, now, continues))

@@ -6,6 +6,7 @@ Rules of this file:
   send back.
 - Data that the provider needs again, and for which the client's wire has no place, becomes a memory update. Only the
   provider that made it gets it back. The key is made of values that the client will send back (`turn_keys`).
+- If toolwire answers the searches of deferred tools, an answer may need several requests (`answered_searches`).
 - Thinking of another wire is shown to a client whose wire has a place for it, under a signature of ours.
 """
 
@@ -21,6 +22,7 @@ from toolwire.encoding.ledger import Clock
 from toolwire.streams import StreamDecoder, StreamEncoder
 from toolwire.streams.accumulation import Accumulator
 from toolwire.streams.call_normalizer import CallNormalizer
+from toolwire.translation.answered_searches import AnsweredSearches
 from toolwire.translation.exchange_request import ExchangeRequest, Sides
 from toolwire.translation.foreign_thinking import ProviderDataFilter, strip_provider_data
 from toolwire.translation.tool_restoration import ToolRestorer, tool_restorer
@@ -99,6 +101,22 @@ class ExchangeAnswer:
         """The parts of the request that are needed to read the answer."""
         return self._request.answer_request
 
+    @cached_property
+    def searches(self) -> AnsweredSearches | None:
+        """The searches that toolwire answers, or None if the model has no search."""
+        tools = self._request.deferred_tools
+        return None if tools is None or tools.function is None else AnsweredSearches(self._request, tools)
+
+    @property
+    def follow_up(self) -> Encoded | None:
+        """The request that continues the answer, or None if the answer is whole."""
+        return self._request.encoded if self.searches is not None and self.searches.is_asked_again else None
+
+    @property
+    def call_normalizer(self) -> CallNormalizer:
+        """A normalizer of the calls of the next answer."""
+        return CallNormalizer(self._request.asked_request)
+
     def response(self, body: Body) -> Encoded:
         """Translate the body of a whole answer."""
         response = self.sides.target.decode_response(read_body(body))
@@ -106,9 +124,12 @@ class ExchangeAnswer:
         self.failed = response.finish_reason == "error"
         if not self.sides.is_foreign:
             return self._encode(response)
-        response, unwrapper = CallNormalizer(self.request).normalize_response(response), self.output_unwrapper()
+        response, unwrapper = self.call_normalizer.normalize_response(response), self.output_unwrapper()
         response = response if unwrapper is None else unwrapper.unwrap_response(response)
-        losses = self.update_memory(response.message.parts)
+        parts, searches = response.message.parts, self.searches
+        if searches is not None:
+            response, parts = searches.whole(response), searches.parts
+        losses = () if searches is not None and searches.is_asked_again else self.update_memory(parts)
         encoded = self._encode(strip_provider_data(self.with_identity(response), self.foreign_mark))
         return replace(encoded, losses=(*losses, *encoded.losses)) if losses else encoded
 
@@ -180,7 +201,8 @@ class ExchangeAnswer:
         if not any(map(has_provider_data, parts)):
             return ()
         count, key_material = self._request.end
-        message = Message("assistant", client_parts(parts, self.restorer))
+        shown = parts if self.searches is None else self.searches.without_searches(parts)
+        message = Message("assistant", client_parts(shown, self.restorer))
         key = turn_key(key_material, count, message, by_call_id=self.sides.source.TRAITS.repeats_call_ids)
         provider_name = self.sides.provider_name
         try:
@@ -221,6 +243,7 @@ class ExchangedStream:
         self._finish_reason: FinishReason | None = None
         self._failed = False
         self._has_head = after is not None
+        self._searches = answer.searches
         self._foreign = _ForeignEvents(answer) if answer.sides.is_foreign else None
 
     def feed(self, data: bytes) -> bytes:
@@ -231,7 +254,7 @@ class ExchangedStream:
         """Encode events, and note the usage and the finish reason that they report."""
         data: list[bytes] = []
         encode, restorer, foreign = self.encoder.feed, self._restorer, self._foreign
-        for event in events:
+        for event in events if self._searches is None else self._joined(events, self._searches):
             match event:
                 case UsageDelta():
                     self.usage = event.usage
@@ -248,6 +271,15 @@ class ExchangedStream:
             for one in (event,) if foreign is None else foreign.events(event):
                 data += [encode(one)] if restorer is None else map(encode, restorer.restore_events(one))
         return b"".join(data)
+
+    def _joined(self, events: Iterable[Event], searches: AnsweredSearches) -> Iterator[Event]:
+        """Yield the events of one of several answers as those of the whole answer."""
+        for event in events:
+            joined = searches.joined(event)
+            if isinstance(joined, ChoiceEnd):
+                joined = searches.end_choice(joined, self.answer_parts)
+            if joined is not None:
+                yield joined
 
     def _end(self, event: MessageEnd, data: list[bytes]) -> Event:
         """Return the end of an answer, which is an error if its provider gave up. Append the data before it."""
@@ -271,20 +303,40 @@ class ExchangedStream:
             self._foreign.accumulator.feed(event)
 
     def close(self, error: Error | None = None) -> bytes:
-        """Return the last bytes: the source has ended. A stream that broke off ends with `error`, if that is given."""
-        data = []
+        """Return the last bytes: the source has ended. A stream that broke off ends with `error`, if that is given.
+
+        If the exchange has a `follow_up` then, these are not the last: the stream goes on with the answer to it.
+        """
+        data, searches = [], self._searches
         for event in self.decoder.close():
-            if type(event) is MessageEnd:
+            if searches is not None and type(event) is MessageEnd and (error is not None or not event.complete):
+                searches.stop()
+            if type(event) is MessageEnd and not self.is_asked_again:
                 broken = ending_error(self._finish_reason, complete=event.complete, failed=self._failed)
                 error = broken and (error or broken)
                 if error is not None and not self._failed:
                     data.append(self.encode_events([ErrorEnd(error)]))
             data.append(self.encode_events([event]))
+        if searches is not None:
+            searches.end_stream(self.answer_parts)
+        if self.is_asked_again:
+            self.decoder = self._answer.sides.target.decode_stream()
+            self._foreign = _ForeignEvents(self._answer)
+            return b"".join(data)
         data.append(self.encoder.close())
         self.broken = self._failed or self.encoder.failed
         if self._foreign is not None:
-            self._losses = self._answer.update_memory(self.parts)
+            self._losses = self._answer.update_memory(self.parts if searches is None else searches.parts)
         return b"".join(data)
+
+    def usage_of(self, answer: int) -> Usage | None:
+        """Return what one of the answers of this stream has reported. All of them but the last have only searched."""
+        return self.usage if self._searches is None else self._searches.usage_of(answer)
+
+    @property
+    def is_asked_again(self) -> bool:
+        """Return True if the answer goes on with the answer to another request."""
+        return self._searches is not None and self._searches.is_asked_again
 
     @property
     def is_complete(self) -> bool:
@@ -298,7 +350,14 @@ class ExchangedStream:
 
     @property
     def parts(self) -> list[Part]:
-        """The parts of the answer so far."""
+        """The parts of the answer so far, without the searches that toolwire has answered."""
+        if self._searches is None:
+            return self.answer_parts
+        return self._searches.without_searches([*self._searches.parts, *self.answer_parts])
+
+    @property
+    def answer_parts(self) -> list[Part]:
+        """The parts of the present answer, as its provider wrote them."""
         return [] if self._foreign is None else self._foreign.accumulator.response.message.parts
 
     @property
@@ -313,8 +372,9 @@ class _ForeignEvents:
     def __init__(self, answer: ExchangeAnswer) -> None:
         self.accumulator: Accumulator = Accumulator()
         self._show = ProviderDataFilter(answer.foreign_mark).filter_events
+        self._searches = answer.searches
         self._readers: dict[type[Event], _EventReader] = dict.fromkeys(
-            _CALL_EVENTS, _NormalizedCalls(answer.request).events
+            _CALL_EVENTS, _NormalizedCalls(answer.call_normalizer).events
         )
         unwrapper = answer.output_unwrapper()
         if unwrapper is not None:
@@ -325,14 +385,15 @@ class _ForeignEvents:
         read = self._readers.get(type(event))
         for one in (event,) if read is None else read(event):
             self.accumulator.feed(one)
-            yield from self._show(one)
+            for shown in (one,) if self._searches is None else self._searches.shown(one):
+                yield from self._show(shown)
 
 
 class _NormalizedCalls:
     """Normalizes the events of calls. If a null may have to be removed, the text of a call waits for the call's end."""
 
-    def __init__(self, request: Request) -> None:
-        self._normalizer = CallNormalizer(request)
+    def __init__(self, normalizer: CallNormalizer) -> None:
+        self._normalizer = normalizer
         self._waiting: dict[int, list[str]] = {}
 
     def events(self, event: Event) -> Iterator[Event]:

@@ -5,11 +5,13 @@ Rules of this file:
 - A request that extends a cached one is decoded as a whole only if something needs all of it.
 - What is added for the provider's prompt cache is added to the encoded request, so that the cached bytes do not depend
   on it.
+- Tools that the client has deferred are held back until they are named (`deferred_tools`). The translation of such a
+  request is not cached.
 - Thinking of another wire, which was only shown to the client, is not sent to the client's own wire. Other wires get
   its text.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -31,12 +33,13 @@ from toolwire.providers.prompt_cache import (
 from toolwire.providers.thoughts import refused_thoughts, without_thoughts
 from toolwire.translation.billing import BillingCut, remove_billing_line
 from toolwire.translation.caching import CachedRequest, CacheLookup, TranslationCache
+from toolwire.translation.deferred_tools import DeferredTools, SplitTurns, as_function_calls, with_client_paths
 from toolwire.translation.foreign_thinking import unmark_foreign_thinking
 from toolwire.translation.paths import stream_quirks, wants_stream
 from toolwire.translation.tool_restoration import tool_restorer
 from toolwire.translation.translate import Body, name_source_paths
 from toolwire.translation.turn_keys import join_turns, key_material, read_stored_turn, restore_turn, turn_keys
-from toolwire.types import Encoded, Error, Loss, Message, Request
+from toolwire.types import Encoded, Error, Loss, Message, Part, Request
 from toolwire.wire.bodies import read_body
 
 Overlay = Callable[[Dialect, Request], Dialect]
@@ -69,6 +72,7 @@ class RequestSettings(Struct, frozen=True, kw_only=True):
     path: str = ""
     model: str | None = None
     quirks: Mapping[str, Any] = {}
+    answers_searches: bool = False
 
 
 class _Hooks:
@@ -115,13 +119,15 @@ class ExchangeRequest:
             self._data, self._removed_billing = remove_billing_line(body)
         self._encoded: Encoded | None = None
         self._refused_thinking = set[str]()
+        self._later_messages: list[Message] = []  # the searches of the answer so far, and their results
+        self._found: list[str] = []
         self._lookup: CacheLookup | None = None if cache is None else self._look_up(cache)
         self._cached: CachedRequest | None = None if self._lookup is None else self._lookup.find()
         stream_settings = self._stream_settings()
         self.streams: bool = wants_stream(sides.source.DIALECT, stream_settings, settings.path)
         self.stream_quirks: dict[str, bool] = stream_quirks(sides.source.DIALECT, stream_settings, settings.path)
         if sides.overlay is not None:
-            self.sides = replace(sides, target=sides.overlay(sides.target, self.request))
+            self.sides = replace(sides, target=sides.overlay(sides.target, self._with_function(self.request)))
 
     def _look_up(self, cache: TranslationCache) -> CacheLookup | None:
         """Look the request up by its bytes and by everything else on which its translation depends."""
@@ -160,6 +166,41 @@ class ExchangeRequest:
         if messages is request.context.messages:
             return request
         return replace(request, context=replace(request.context, messages=messages))
+
+    @cached_property
+    def deferred_tools(self) -> DeferredTools | None:
+        """The tools that the client has deferred, or None if the request is sent with all of its tools."""
+        if self._cached is not None or not self.sides.is_foreign or self.sides.source.TRAITS.tool_search is None:
+            return None
+        return DeferredTools.of(self.request, answers_searches=self._settings.answers_searches)
+
+    @property
+    def named_tools(self) -> dict[str, None]:
+        """The names of the deferred tools that are sent, in the order in which they were named."""
+        tools = self.deferred_tools
+        return {} if tools is None else tools.named_by(self.request, self._found)
+
+    def ask_again(self, message: Message, results: Sequence[Part], found: Iterable[str]) -> None:
+        """Continue the request with a message of the model and the results of its searches, which found tools."""
+        self._later_messages += [message, Message("tool", list(results))]
+        self._found += found
+        self._encoded = None
+
+    @property
+    def asked_request(self) -> Request:
+        """The `answer_request` with all calls that the model has made, of which searches are some."""
+        tools, request = self.deferred_tools, self.answer_request
+        if tools is None or tools.function is None:
+            return request
+        messages = [as_function_calls(message, tools) for message in request.messages]
+        return replace(request, context=replace(request.context, messages=[*messages, *self._later_messages]))
+
+    def _with_function(self, request: Request) -> Request:
+        """Return a request that has the function for searches among its tools, for an overlay that reads its calls."""
+        tools = self.deferred_tools
+        if tools is None or tools.function is None:
+            return request
+        return replace(request, context=replace(request.context, tools=[*request.tools, tools.function]))
 
     @cached_property
     def answer_request(self) -> Request:
@@ -249,8 +290,10 @@ class ExchangeRequest:
     def _encode(self) -> Encoded:
         """Encode the whole request, and store it in the cache if nothing of earlier turns was restored."""
         sides, provider = self.sides, self.sides.provider
-        lookup = None if self._memory else self._lookup
-        request, losses = self._target_request(), tuple[Loss, ...]()
+        deferred_tools = self.deferred_tools
+        lookup = None if self._memory or deferred_tools is not None else self._lookup
+        turns = None if deferred_tools is None else SplitTurns.of(self._target_messages())
+        request, losses = self._target_request(turns), tuple[Loss, ...]()
         if self._refused_thinking:
             request, losses = without_thoughts(request, self._refused_thinking, sides.target.DIALECT)
         quirks = dict(self._settings.quirks)
@@ -261,20 +304,39 @@ class ExchangeRequest:
         body, losses = encoded.body, (*losses, *encoded.losses)
         if self.streams and provider is not None:
             body = {**asked_of_stream(provider), **body}
-        encoded = Encoded(encoded.path, body, name_source_paths(losses, self.body, sides.source.SETTING_PATHS))
+        encoded = Encoded(encoded.path, body, losses)
+        if deferred_tools is not None:
+            named = self.named_tools
+            encoded = with_client_paths(encoded, deferred_tools.places_sent(named), turns)
+            encoded = replace(encoded, losses=(*encoded.losses, *deferred_tools.losses(named)))
+        losses = name_source_paths(encoded.losses, self.body, sides.source.SETTING_PATHS)
+        encoded = replace(encoded, losses=losses)
         if lookup is not None:
             full_quirks = tuned(split_quirks(sides.target)[1], quirks)
             if full_quirks.id_grammar is None:
                 lookup.store(self.body, request, encoded, full_quirks, self._start)
         return encoded
 
-    def _target_request(self) -> Request:
-        """Return the request with its model, with restored turns, and without thinking that was only shown."""
+    def _target_request(self, turns: SplitTurns | None = None) -> Request:
+        """Return the request with its model, with restored turns, and without thinking that was only shown.
+
+        `turns` are its messages if it has deferred tools.
+        """
         request, changes = self.request, self._changed_settings()
+        if turns is not None and self.deferred_tools is not None:
+            return replace(request, **changes, **self._deferring_fields(self.deferred_tools, turns))
         messages = self._target_messages()
         if any(message is not original for message, original in zip(messages, request.context.messages, strict=True)):
             changes["context"] = replace(request.context, messages=messages)
         return replace(request, **changes) if changes else request
+
+    def _deferring_fields(self, tools: DeferredTools, turns: SplitTurns) -> dict[str, Any]:
+        """Return the fields that differ from the client's request because tools are held back."""
+        request = self.request
+        sent = tools.sent_tools(tools.places_sent(self.named_tools))
+        messages = [*turns.messages, *self._later_messages]
+        choice = tools.with_function_choice(request.tool_choice, has_searched=bool(self._later_messages))
+        return {"context": replace(request.context, tools=sent, messages=messages), "tool_choice": choice}
 
     def _changed_settings(self) -> dict[str, Any]:
         """Return the settings that differ from the client's request."""
@@ -296,6 +358,9 @@ class ExchangeRequest:
         """Return the messages with restored turns, and without thinking that was only shown."""
         sides, request = self.sides, self.request
         messages = list(request.context.messages)
+        tools = self.deferred_tools
+        if tools is not None and tools.function is not None:
+            messages = [as_function_calls(message, tools) for message in messages]
         if self._memory and sides.is_foreign:
             restorer = tool_restorer(request)
             for index, key in self._turns():

@@ -135,9 +135,21 @@ def restore_turn(message: Message, stored: StoredTurn, provider_name: str, resto
     received, sent = message.parts, client_parts(stored.parts, restorer)
     if _comparable(received) != _comparable(sent):
         return replace(message, content=list(_with_provider_calls(received, sent, stored.parts)))
-    calls = iter([part for part in received if isinstance(part, ToolCall)])
-    parts = [replace(part, id=next(calls).id) if isinstance(part, ToolCall) else part for part in stored.parts]
+    ids = iter([part.id for part in received if isinstance(part, ToolCall)])
+    parts = [replace(part, id=next(ids)) if isinstance(part, ToolCall) else part for part in stored.parts]
+    if any(isinstance(part, ToolResult) for part in parts):  # of a search that toolwire has answered
+        parts = _with_client_links(parts, stored.parts)
     return replace(message, content=parts)
+
+
+def _with_client_links(parts: Sequence[Part], stored: Sequence[Part]) -> list[Part]:
+    """Return parts whose results are linked to the client's ids of their calls."""
+    pairs = zip(stored, parts, strict=True)
+    ids = {old.id: new.id for old, new in pairs if isinstance(old, ToolCall) and isinstance(new, ToolCall)}
+    return [
+        replace(part, tool_call_id=ids.get(part.tool_call_id)) if isinstance(part, ToolResult) else part
+        for part in parts
+    ]
 
 
 def _comparable(parts: Iterable[Part]) -> Any:

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from toolwire.errors import InvalidBody
 
-Action = Literal["dropped", "approximated", "moved", "renamed", "merged", "defaulted", "repaired", "added"]
+Action = Literal["dropped", "approximated", "moved", "renamed", "merged", "defaulted", "repaired", "added", "deferred"]
 Severity = Literal["semantic", "minor", "formal"]
 
 

@@ -5,6 +5,7 @@ from typing import Any, TypeVar
 
 from msgspec import UNSET
 
+from toolwire.dialects.anthropic.tool_search import TOOL_SEARCH
 from toolwire.encoding.ledger import CacheMarks, Ledger, Wire, made_by, spelling_of, take
 from toolwire.encoding.parts import as_text, data_of, drop_foreign_sources, image_media_type, read_data, unpack_data_url
 from toolwire.encoding.traits import WireTraits
@@ -83,6 +84,7 @@ TRAITS = WireTraits(
     # `user_..._session_UUID` of Claude Code 2.0, and the JSON object of Claude Code 2.1 (2026-11-27).
     session_in_user=r'(?<=_session_)[\w-]+$|"session_id":\s*"([^"]+)"',
     settings_by_history=frozenset({"thinking", "thinking_budget"}),
+    tool_search=TOOL_SEARCH,
     losses_after_history=frozenset({"opaque", "first_turn"}),
 )
 # https://platform.claude.com/docs/en/api/versioning (2026-11-20).

@@ -24,7 +24,6 @@ from toolwire.encoding.parts import (
     unpack_data_url,
     write_file_data,
 )
-from toolwire.encoding.traits import WireTraits
 from toolwire.types import Citation, Document, Image, Opaque, Part, Refusal, Text
 from toolwire.types.spelling.openai_responses import ResponsesMediumSpelling, ResponsesOutputSpelling
 from toolwire.wire.names import WORD_CHARS, Grammar
@@ -46,23 +45,6 @@ WIRE = Wire(
     cut_reasons=("length", "context_window", "incomplete", "content_filter", "refusal", "error", "pause"),
     knows_effort_alone=True,
     takes_top_logprobs_alone=True,  # `include` requests log probabilities
-)
-TRAITS = WireTraits(
-    history_key="input",
-    requires_messages=False,
-    model_items=("reasoning", "function_call", "custom_tool_call"),
-    repeats_call_ids=True,
-    has_response_ids=True,
-    response_id_prefix="resp_",
-    has_response_times=True,
-    repeats_settings=True,
-    has_comments=True,
-    keep_alive=b": waiting\n\n",
-    count_object="response.input_tokens",
-    other_api="openai",
-    stores_responses=True,
-    wraps_output=True,  # OpenAI, "Structured model outputs", supported schemas, 2026-11-23
-    losses_after_history=frozenset({"opaque", "output_json"}),
 )
 _ITEM_PREFIX = "item."
 PLAIN_TEXT_KEY_COUNT = 2
