@@ -53,6 +53,7 @@ class AnsweredSearches:
 
     - `parts`: the parts of the answers so far, as the provider wrote them, with the results of the searches.
     - `is_asked_again`: whether the answer that has ended is continued by another request.
+    - `is_waiting`: whether an answer has ended and the next one has not begun.
     - `usages`: what each answer that has ended has reported.
     """
 
@@ -63,7 +64,7 @@ class AnsweredSearches:
         self._request, self._tools = request, tools
         self._usage_before: Usage | None = None
         self._usage: Usage | None = None
-        self._is_waiting = False  # for the first event of the next answer
+        self.is_waiting: bool = False
         self._searches = 0
         self._results: list[ToolResult] = []  # those of the present stream
         self._found: list[str] = []
@@ -142,7 +143,7 @@ class AnsweredSearches:
     def _begin_answer(self) -> None:
         """Begin the next answer of the model, if there is one."""
         self.usages.append(self._usage)
-        self._is_waiting = True
+        self.is_waiting = True
         self._usage_before, self._usage = add_usage(self._usage_before, self._usage), None
 
     def usage_of(self, answer: int) -> Usage | None:
@@ -153,8 +154,8 @@ class AnsweredSearches:
 
     def joined(self, event: Event) -> Event | None:
         """Return an event of the provider as one of the whole answer. Return None for an end that is none."""
-        if self._is_waiting:
-            self._is_waiting = self.is_asked_again = False
+        if self.is_waiting:
+            self.is_waiting = self.is_asked_again = False
         match event:
             case MessageStart() | MessageDelta():
                 self._usage = event.response.usage or self._usage

@@ -37,13 +37,13 @@ from toolwire.wire.arguments import format_arguments, parse_arguments
 
 MAX_SEARCHES = 8
 """The searches of one answer after which the model is not asked again."""
-FOUND_TOOLS = 5
+_FOUND_TOOLS = 5
 """The tools that one search finds at most."""
 _NAME = "tool_search"
 _QUERY = "query"
 _DESCRIPTION = (
     "Search for more tools. Tools that are not listed here can be called once a search has found them. "
-    f"A search returns the names of at most {FOUND_TOOLS} tools that fit best; they are in your list of tools then."
+    f"A search returns the names of at most {_FOUND_TOOLS} tools that fit best; they are in your list of tools then."
 )
 _PARAMETERS = {
     "type": "object",
@@ -57,7 +57,7 @@ _TOOL_PATH = re.compile(r"tools\[(\d+)\]")
 _PART_PATH = re.compile(r"messages\[(\d+)\](?:\.content\[(\d+)\])?")
 
 
-def is_deferred(tool: Tool | ServerTool) -> bool:
+def _is_deferred(tool: Tool | ServerTool) -> bool:
     """Return True if the client has marked a tool as deferred, in a wire whose servers defer tools."""
     if type(tool) is not Tool or tool.opaque is None or tool.opaque.value.get(_FLAG) is not True:
         return False
@@ -87,12 +87,12 @@ class DeferredTools(Struct, frozen=True):
         `answers_searches` says that the caller answers the calls of the function.
         """
         tools = request.tools
-        deferred = {tool.name: place for place, tool in enumerate(tools) if is_deferred(tool) and type(tool) is Tool}
+        deferred = {tool.name: place for place, tool in enumerate(tools) if _is_deferred(tool) and type(tool) is Tool}
         if not deferred:
             return None
         first = tools[next(iter(deferred.values()))]
         form = traits_of(first.opaque.dialect).tool_search  # type: ignore[union-attr]
-        assert form is not None  # noqa: S101 - `is_deferred` has checked it
+        assert form is not None  # noqa: S101 - `_is_deferred` has checked it
         answers_searches = answers_searches and (request.n or 1) == 1
         places = (place for place, tool in enumerate(tools) if type(tool) is ServerTool and form.is_search(tool))
         search = next(places, None) if answers_searches else None
@@ -108,7 +108,7 @@ class DeferredTools(Struct, frozen=True):
             case ToolCall(name=name):
                 names: Sequence[str] = (name,)
             case ToolResult(name=name, content=str(text)) if self.function is not None and name == self.function.name:
-                names = names_of_result(text)
+                names = _names_of_result(text)
             case ToolResult() | ServerToolResult():
                 names = self.form.names_in(part) or ()
             case _:
@@ -129,7 +129,7 @@ class DeferredTools(Struct, frozen=True):
         tools = (self.tools[place] for name, place in self.deferred.items() if name not in named)
         return [tool for tool in tools if type(tool) is Tool]
 
-    def search_tools(self, query: str, named: Mapping[str, None], limit: int = FOUND_TOOLS) -> list[Tool]:
+    def search_tools(self, query: str, named: Mapping[str, None], limit: int = _FOUND_TOOLS) -> list[Tool]:
         """Return the tools that are not sent yet and that fit `query`, the best first."""
         return rank_tools(self.held_back(named), query, limit)
 
@@ -147,7 +147,7 @@ class DeferredTools(Struct, frozen=True):
         tool = self.tools[place]
         if place == self.search and self.function is not None:
             return self.function
-        if not is_deferred(tool) or type(tool) is not Tool or tool.opaque is None:
+        if not _is_deferred(tool) or type(tool) is not Tool or tool.opaque is None:
             return tool
         value = {key: value for key, value in tool.opaque.value.items() if key != _FLAG}
         return replace(tool, opaque=replace(tool.opaque, value=value))
@@ -209,7 +209,7 @@ def result_of(call: ToolCall, names: Sequence[str] | None) -> ToolResult:
     return ToolResult(call.id, call.name, format_arguments({"tools": list(names)} if names else _NOTHING_FOUND))
 
 
-def names_of_result(text: str) -> list[str]:
+def _names_of_result(text: str) -> list[str]:
     """Return the names in a result of the function."""
     names = parse_arguments(text)[0].get("tools")
     return [name for name in names if isinstance(name, str)] if isinstance(names, list) else []

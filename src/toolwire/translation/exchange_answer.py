@@ -308,7 +308,8 @@ class ExchangedStream:
         If the exchange has a `follow_up` then, these are not the last: the stream goes on with the answer to it.
         """
         data, searches = [], self._searches
-        for event in self.decoder.close():
+        is_refused = searches is not None and searches.is_waiting and error is not None
+        for event in [MessageEnd(complete=False)] if is_refused else self.decoder.close():
             if searches is not None and type(event) is MessageEnd and (error is not None or not event.complete):
                 searches.stop()
             if type(event) is MessageEnd and not self.is_asked_again:

@@ -2,11 +2,12 @@
 
 from toolwire.dialects.anthropic.error import decode_error, encode_error
 from toolwire.dialects.anthropic.messages import decode_later, encode_later
-from toolwire.dialects.anthropic.parts import DIALECT, TRAITS, WIRE
+from toolwire.dialects.anthropic.parts import DIALECT, WIRE
 from toolwire.dialects.anthropic.request import SETTING_PATHS, decode_request, encode_request
 from toolwire.dialects.anthropic.response import decode_response, encode_response
 from toolwire.dialects.anthropic.stream_decoder import decode_stream
 from toolwire.dialects.anthropic.stream_encoder import encode_stream
+from toolwire.dialects.anthropic.traits import TRAITS
 
 __all__ = [
     "DIALECT",

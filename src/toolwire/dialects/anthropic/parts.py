@@ -5,10 +5,8 @@ from typing import Any, TypeVar
 
 from msgspec import UNSET
 
-from toolwire.dialects.anthropic.tool_search import TOOL_SEARCH
 from toolwire.encoding.ledger import CacheMarks, Ledger, Wire, made_by, spelling_of, take
 from toolwire.encoding.parts import as_text, data_of, drop_foreign_sources, image_media_type, read_data, unpack_data_url
-from toolwire.encoding.traits import WireTraits
 from toolwire.types import Citation, Document, Image, Opaque, Part, ServerToolCall, ServerToolResult, Text, Thinking
 from toolwire.types.spelling.anthropic import MessagesMediumSpelling, MessagesTextSpelling
 from toolwire.wire.names import WORD_CHARS, Grammar
@@ -64,29 +62,6 @@ def _mark_last(blocks: list[Any], path: str, paths: list[str]) -> list[Any]:
     return blocks
 
 
-TRAITS = WireTraits(
-    history_key="messages",
-    repeats_call_ids=True,
-    splits_turns=True,
-    has_response_ids=True,
-    response_id_prefix="msg_",
-    has_comments=True,
-    keep_alive=b'event: ping\ndata: {"type":"ping"}\n\n',
-    request_id_header="request-id",
-    continues_turns=True,
-    binds_thinking=True,
-    requires_thinking_before_calls=True,
-    shows_foreign_thinking=True,
-    has_billing_line=True,  # Claude Code 2.1.197 sends one
-    # anthropic 2.14.0, MessageCreateParams.cache_control (2026-11-27).
-    request_cache_mark={"cache_control": {"type": "ephemeral"}},
-    mark_blocks=mark_blocks,
-    # `user_..._session_UUID` of Claude Code 2.0, and the JSON object of Claude Code 2.1 (2026-11-27).
-    session_in_user=r'(?<=_session_)[\w-]+$|"session_id":\s*"([^"]+)"',
-    settings_by_history=frozenset({"thinking", "thinking_budget"}),
-    tool_search=TOOL_SEARCH,
-    losses_after_history=frozenset({"opaque", "first_turn"}),
-)
 # https://platform.claude.com/docs/en/api/versioning (2026-11-20).
 NEWEST = "2026-10-21"
 # The block after which another model continues, because the model before it refused (anthropic 2.11.0,

@@ -2,11 +2,12 @@
 
 from toolwire.dialects.gemini.error import decode_error, encode_error
 from toolwire.dialects.gemini.messages import decode_later, encode_later
-from toolwire.dialects.gemini.parts import DIALECT, TRAITS, WIRE
+from toolwire.dialects.gemini.parts import DIALECT, WIRE
 from toolwire.dialects.gemini.request import SETTING_PATHS, decode_request, encode_request
 from toolwire.dialects.gemini.response import decode_response, encode_response
 from toolwire.dialects.gemini.stream_decoder import decode_stream
 from toolwire.dialects.gemini.stream_encoder import encode_stream
+from toolwire.dialects.gemini.traits import TRAITS
 
 __all__ = [
     "DIALECT",

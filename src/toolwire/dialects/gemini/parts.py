@@ -29,7 +29,6 @@ from toolwire.encoding.parts import (
 )
 from toolwire.encoding.quirks import PLAIN, Quirks
 from toolwire.encoding.severities import Body
-from toolwire.encoding.traits import WireTraits
 from toolwire.types import Audio, Document, Image, Opaque, Part, ServerToolCall, ServerToolResult, Text, Thinking
 from toolwire.types.spelling.gemini import GeminiPartSpelling
 from toolwire.wire.names import Grammar
@@ -42,20 +41,6 @@ WIRE = Wire(
     DIALECT,
     names=GRAMMAR,
     cut_reasons=("length", "context_window", "incomplete", "content_filter", "refusal", *_OWN_CUT_REASONS),
-)
-TRAITS = WireTraits(
-    history_key="contents",
-    model_role="model",
-    generated_id_prefix="gemini_",
-    splits_turns=True,  # google-genai sends each piece of a stream as a separate content (3.4.0)
-    has_response_ids=True,
-    names_model_in_path=True,
-    stream_verb=":streamGenerateContent",
-    streams_arrays=True,
-    ending_field=b'"finishReason"',
-    count_field="totalTokens",
-    result_link="name",
-    losses_after_history=frozenset({"opaque", "first_turn"}),
 )
 SIGNATURE = "thoughtSignature"
 

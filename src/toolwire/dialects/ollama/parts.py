@@ -11,26 +11,11 @@ from msgspec import Struct
 
 from toolwire.encoding.ledger import Ledger, Wire, made_by, spelling_of
 from toolwire.encoding.parts import as_text, data_of, lose_document_text, read_data, split_data_url, unpack_data_url
-from toolwire.encoding.traits import WireTraits
 from toolwire.types import Document, Image, Part, Refusal, Text, Thinking
 from toolwire.types.spelling.ollama import OllamaImageSpelling
 
 DIALECT = "ollama"
 WIRE = Wire(DIALECT, cut_reasons=("length", "context_window", "incomplete"))
-TRAITS = WireTraits(
-    history_key="messages",
-    requires_messages=False,
-    has_response_times=True,
-    has_durations=True,
-    streams_by_default=True,
-    stream_type="application/x-ndjson",
-    ends_frames_with_blank_line=False,
-    result_link="",
-    describes_keywords=True,
-    continues_turns=True,  # the maintainers of Ollama in https://github.com/ollama/ollama/issues/6778
-    settings_by_history=frozenset({"tool_choice"}),
-    losses_after_history=frozenset({"opaque", "output_with_tools"}),
-)
 # The first bytes of image files, in base64 (RFC 4648). WebP is a RIFF format, as WAV is. Its own name follows a length
 # of four bytes.
 _MEDIA_TYPE_OF_PREFIX = {"/9j/": "image/jpeg", "iVBORw0KGgo": "image/png", "R0lGOD": "image/gif"}

@@ -17,7 +17,6 @@ from toolwire.encoding.parts import (
     unpack_data_url,
     write_file_data,
 )
-from toolwire.encoding.traits import WireTraits
 from toolwire.streams.merging import collect_texts, join_texts
 from toolwire.types import Audio, Citation, Document, Image, Opaque, Part, Refusal, Text, Thinking
 from toolwire.types.spelling.openai_chat import ChatMediumSpelling, ChatRefusalSpelling, ChatThinkingSpelling
@@ -38,19 +37,6 @@ WIRE = Wire(
     ),
     cut_reasons=("length", "context_window", "incomplete", "content_filter", "refusal"),
     knows_effort_alone=True,
-)
-TRAITS = WireTraits(
-    history_key="messages",
-    repeats_call_ids=True,
-    has_response_ids=True,
-    response_id_prefix="chatcmpl-",
-    has_response_times=True,
-    streams_usage_on_request=True,
-    has_comments=True,
-    keep_alive=b": waiting\n\n",
-    other_api="openai",
-    wraps_output=True,  # OpenAI, "Structured model outputs", supported schemas, 2026-11-23
-    losses_after_history=frozenset({"opaque", "output_json"}),
 )
 PDF = "application/pdf"  # the only type of file data that OpenAI reads (trpc-agent-go#1816, 2026-05-18)
 _DETAIL_TEXT_KEYS = frozenset({"text", "summary"})

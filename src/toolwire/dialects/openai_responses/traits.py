@@ -1,6 +1,6 @@
 """The particulars of Responses."""
 
-from toolwire.dialects.openai_responses.tool_search import TOOL_SEARCH
+from toolwire.dialects.openai_responses.tools import TOOL_SEARCH
 from toolwire.encoding.traits import WireTraits
 
 TRAITS = WireTraits(
