@@ -23,6 +23,7 @@ from toolwire import (
     translate,
 )
 from toolwire.dialects import NAMES
+from toolwire.gateway.prefix_cache import PrefixCache
 from toolwire.translation.exchange import Exchange
 from toolwire.translation.exchange_answer import ExchangedStream
 
@@ -433,3 +434,29 @@ def test_a_result_of_a_tool_is_no_search() -> None:
     ]
     assert names_in(sent(body, "anthropic", "openai-chat").encoded.body) == ["ping"]
     assert isinstance(dialect("anthropic").decode_request(body).messages[-1].parts[0], ToolResult)
+
+
+@pytest.mark.parametrize("target", [name for name in NAMES if name != "openai-responses"])
+def test_a_cached_translation_sends_the_same_tools(target: str) -> None:
+    body = request("openai-responses", 3, search=False)
+    late = deferred("openai-responses", "late", "Comes late.")
+    found = [
+        {"type": "tool_search_call", "call_id": "c_1", "execution": "client", "arguments": {"query": "x"}},
+        {"type": "tool_search_output", "call_id": "c_1", "execution": "client", "tools": [late]},
+    ]
+    usual = {**body, "tools": body["tools"][:1]}
+    turns: list[Body] = [
+        usual,
+        {**usual, "input": [*usual["input"], *found]},
+        {**usual, "input": [*usual["input"], *found, {"role": "user", "content": "Go on."}]},
+        body,
+        {**body, "input": [*body["input"], *found]},
+    ]
+    held = PrefixCache(1 << 22).of("")
+    for turn in turns:
+        given: Any = {"source": "openai-responses", "target": target, "tool_search": True}
+        data = json.dumps(turn).encode()
+        cached = translate.exchange(data, translation_cache=held, **given)
+        plain_exchange = translate.exchange(data, **given)
+        assert cached.encoded.json == plain_exchange.encoded.json
+        assert set(cached.encoded.losses) == set(plain_exchange.encoded.losses)

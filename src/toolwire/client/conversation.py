@@ -19,6 +19,7 @@ from msgspec.structs import replace
 
 from toolwire.client.budget import Account, Clock, check_price
 from toolwire.client.clearing import ConversationClearing
+from toolwire.client.deferred import DeferredSearch
 from toolwire.client.exchange import ExchangeState, ProviderConnection, exchange_steps
 from toolwire.client.options import check_settings
 from toolwire.dialects import NAMES, dialect
@@ -63,7 +64,8 @@ OnEnd = Callable[[Done], None]
 class RunSetup(Struct, frozen=True):
     """A run's request, the resolver of its tools and its settings.
 
-    `started` is the start time (monotonic). `approval` are the tools whose calls end the run before they are run.
+    `deferred` are the tools that its requests hold back. `started` is the start time (monotonic). `approval` are the
+    tools whose calls end the run before they are run.
     """
 
     request: Request
@@ -77,11 +79,14 @@ class RunSetup(Struct, frozen=True):
     clearing: ConversationClearing | None = None
     recording: Any = None
     call_log: Any = None
+    deferred: DeferredSearch | None = None
     started: float | None = None
     approval: bool | tuple[str, ...] = ()
 
     def runs_unapproved(self, call: ToolCall) -> bool:
         """Return True if `call` needs no approval."""
+        if self.deferred is not None and call.name == self.deferred.name:
+            return True
         return not self.approval if isinstance(self.approval, bool) else call.name not in self.approval
 
 
@@ -341,6 +346,8 @@ def _ask_model(
         request = setup.clearing.clear_request(request)
     if setup.output_plan is not None:
         request = setup.output_plan.prepare_request(request)
+    if setup.deferred is not None:
+        request, state.deferral = setup.deferred.deferred(request)
     steps = exchange_steps(upstream, request, state, clock.stop)
     outcome = yield from steps if setup.call_log is None else setup.call_log.ask_model(state, steps)
     if setup.clearing is not None and type(outcome) is Response:

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from toolwire.client.budget import Account
 from toolwire.client.clearing import Clearing, ConversationClearing, context_window, native_clearing
 from toolwire.client.conversation import OnEnd, RunSetup, check_media, conversation_steps, request_of
+from toolwire.client.deferred import DeferredSearch
 from toolwire.client.exchange import ExchangeState, ProviderConnection, Retries, Retrying, exchange_steps
 from toolwire.client.failures import AllFailed, ChoiceIgnored, ProviderError, exception_of
 from toolwire.client.options import (
@@ -208,14 +209,16 @@ def prepare_run(
         settings["tools"] = resolver_option  # without other tools, a resolver declares those that it lists
     request, tool_resolver = _request_for(client, prompt, settings)
     resolver = tool_resolver if resolver_option is None else _replace_resolver(tool_resolver, resolver_option)
+    deferred = DeferredSearch.of(request, upstream.provider.dialect, runs_calls=_can_search(options, resolver))
     setup = RunSetup(
         request,
-        _bind_resolver(resolver, request, options),
+        _bind_resolver(resolver, request, options, deferred),
         auto_tools=options.auto_tools,
         limits=options.limits,
         running=options.running,
         terminal_tool=options.terminal_tool,
         cancel=options.cancel,
+        deferred=deferred,
         approval=() if callable(options.approve) else options.approve or (),
     )
     check_approval(setup.approval, request.tools)
@@ -262,7 +265,13 @@ def _pop_options(settings: dict[str, Any], names: Iterable[str]) -> dict[str, An
     return {name: settings.pop(name) for name in names if name in settings}
 
 
-def _bind_resolver(resolver: Any, request: Any, options: RunOptions) -> Any:
+def _can_search(options: RunOptions, resolver: Any) -> bool:
+    """Return True if a run can answer searches of deferred tools, beside the calls that `resolver` runs."""
+    lists_tools = hasattr(resolver, "available_tools") and not callable(resolver)
+    return bool(options.auto_tools) and (resolver is None or lists_tools)
+
+
+def _bind_resolver(resolver: Any, request: Any, options: RunOptions, deferred: DeferredSearch | None = None) -> Any:
     """Return the resolver of the calls, bound to the declared tools and the context, and with approval."""
     ask = options.approve if callable(options.approve) else None
     if hasattr(resolver, "available_tools"):
@@ -270,10 +279,13 @@ def _bind_resolver(resolver: Any, request: Any, options: RunOptions) -> Any:
 
         if not isinstance(resolver, Session):
             resolver = resolver if ask is None else approved(resolver, ask)
-            return prepare(resolver, [getattr(tool, "name", "") for tool in request.tools], options.context)[1]
+            names = [getattr(tool, "name", "") for tool in request.tools]
+            if deferred is not None:
+                resolver, names = deferred.resolver_with(resolver), [*names, deferred.name]
+            return prepare(resolver, names, options.context)[1]
     if ask is not None and resolver is not None:
         raise InvalidField("approve", "needs tools or a resolver that lists its tools", path="run")
-    return resolver
+    return deferred.resolver_with(resolver) if deferred is not None and resolver is None else resolver
 
 
 def _replace_resolver(tool_resolver: Any, resolver: Any) -> Any:

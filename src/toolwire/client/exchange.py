@@ -51,6 +51,7 @@ from toolwire.text.overlay.dialect import over
 from toolwire.text.quoting import texts_given
 from toolwire.text.tagged.call_blocks import calls_in_text
 from toolwire.text.usual_forms import UsualForms
+from toolwire.translation.deferred_tools import Deferral
 from toolwire.types import (
     CallDelta,
     CallEnd,
@@ -163,6 +164,7 @@ class ExchangeState(Struct):
 
     - `digest` is fed with the bytes of the answer, if it is set.
     - `tokens` and `cost` are what the answer may still use; `over_budget` is the reason if it used more.
+    - `deferral` are the tools that the request holds back.
     - `earlier_texts` are texts that the model received before and that the request does not repeat.
     """
 
@@ -174,6 +176,7 @@ class ExchangeState(Struct):
     digest: Any = None
     tokens: int | None = None
     cost: float | None = None
+    deferral: Deferral | None = None
     earlier_texts: Iterable[str] = ()
     over_budget: str = ""
 
@@ -214,6 +217,8 @@ def exchange_steps(
 
 def _prepare(upstream: ProviderConnection, request: Request, state: ExchangeState) -> HttpRequest:
     encoded = _encoded(upstream, request)
+    if state.deferral is not None:
+        encoded = state.deferral.with_losses(encoded)
     _warn(upstream, request, encoded.losses)
     http_request = http_request_of(upstream.provider, encoded)
     state.body, state.losses = http_request.body, encoded.losses

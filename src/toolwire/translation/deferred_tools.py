@@ -156,6 +156,12 @@ class DeferredTools(Struct, frozen=True):
         """Return True if a part is a call of the provider's search that becomes a call of the function."""
         return self.function is not None and isinstance(part, ServerToolCall) and self.form.is_search_call(part)
 
+    @property
+    def dialect(self) -> str:
+        """The dialect in which the client has declared the tools."""
+        tool = self.tools[next(iter(self.deferred.values()))]
+        return tool.opaque.dialect if type(tool) is Tool and tool.opaque is not None else ""
+
     def with_function_choice(self, choice: ToolChoice | None, *, has_searched: bool) -> ToolChoice | None:
         """Return the choice with the function in the place of the search. It is not forced a second time."""
         if choice is None or choice.names is None or self.search is None or self.function is None:
@@ -184,6 +190,23 @@ class DeferredTools(Struct, frozen=True):
             detail = "toolwire searches the deferred tools itself, and offers the search as a function"
             losses.append(Loss(f"tools[{self.search}]", "server_tool", "approximated", detail, "formal"))
         return losses
+
+
+class Deferral(Struct, frozen=True):
+    """The tools of one request: `named` are the deferred tools that it has."""
+
+    tools: DeferredTools
+    named: dict[str, None]
+
+    @property
+    def sent_tools(self) -> list[Tool | ServerTool]:
+        """The tools that are sent."""
+        return self.tools.sent_tools(self.tools.places_sent(self.named))
+
+    def with_losses(self, encoded: Encoded, turns: "SplitTurns | None" = None) -> Encoded:
+        """Return an encoded request with the losses of the deferral. Its other losses get the client's paths."""
+        encoded = _with_client_paths(encoded, self.tools.places_sent(self.named), turns)
+        return replace(encoded, losses=(*encoded.losses, *self.tools.losses(self.named)))
 
 
 def _free_name(tools: Iterable[Tool | ServerTool]) -> str:
@@ -294,7 +317,7 @@ def _pieces(message: Message) -> Iterator[tuple[int, Message]]:
         start = place
 
 
-def with_client_paths(encoded: Encoded, tool_places: Sequence[int], turns: SplitTurns | None) -> Encoded:
+def _with_client_paths(encoded: Encoded, tool_places: Sequence[int], turns: SplitTurns | None) -> Encoded:
     """Return an encoded request whose losses have the paths of the client's request."""
 
     def tool_path(match: re.Match[str]) -> str:

@@ -33,7 +33,7 @@ from toolwire.providers.prompt_cache import (
 from toolwire.providers.thoughts import refused_thoughts, without_thoughts
 from toolwire.translation.billing import BillingCut, remove_billing_line
 from toolwire.translation.caching import CachedRequest, CacheLookup, TranslationCache
-from toolwire.translation.deferred_tools import DeferredTools, SplitTurns, as_function_calls, with_client_paths
+from toolwire.translation.deferred_tools import Deferral, DeferredTools, SplitTurns, as_function_calls
 from toolwire.translation.foreign_thinking import unmark_foreign_thinking
 from toolwire.translation.paths import stream_quirks, wants_stream
 from toolwire.translation.tool_restoration import tool_restorer
@@ -306,9 +306,7 @@ class ExchangeRequest:
             body = {**asked_of_stream(provider), **body}
         encoded = Encoded(encoded.path, body, losses)
         if deferred_tools is not None:
-            named = self.named_tools
-            encoded = with_client_paths(encoded, deferred_tools.places_sent(named), turns)
-            encoded = replace(encoded, losses=(*encoded.losses, *deferred_tools.losses(named)))
+            encoded = Deferral(deferred_tools, self.named_tools).with_losses(encoded, turns)
         losses = name_source_paths(encoded.losses, self.body, sides.source.SETTING_PATHS)
         encoded = replace(encoded, losses=losses)
         if lookup is not None:
@@ -333,7 +331,7 @@ class ExchangeRequest:
     def _deferring_fields(self, tools: DeferredTools, turns: SplitTurns) -> dict[str, Any]:
         """Return the fields that differ from the client's request because tools are held back."""
         request = self.request
-        sent = tools.sent_tools(tools.places_sent(self.named_tools))
+        sent = Deferral(tools, self.named_tools).sent_tools
         messages = [*turns.messages, *self._later_messages]
         choice = tools.with_function_choice(request.tool_choice, has_searched=bool(self._later_messages))
         return {"context": replace(request.context, tools=sent, messages=messages), "tool_choice": choice}
