@@ -612,9 +612,21 @@ EXAMPLES: list[tuple[str, dict[str, Any], dict[str, Any], list[str]]] = [
     ),
     (
         "names that are no names",
-        {"model_list": [deployment("", "openai/x"), deployment("a\nb", "openai/x"), deployment("c", "openai/..")]},
+        {
+            "model_list": [
+                deployment("d", env("MODEL")),
+                deployment("", "openai/x"),
+                deployment("a\nb", "openai/x"),
+                deployment("c", "openai/.."),
+            ]
+        },
         {},
-        ["model_list[0]: must be", "model_list[1]: must be", "model_list[2]: 'openai/..' is no name of a model"],
+        [
+            "model_list[0]: 'os.environ/MODEL': a model cannot be in a variable",
+            "model_list[1]: must be",
+            "model_list[2]: must be",
+            "model_list[3]: 'openai/..' is no name of a model",
+        ],
     ),
     ("what is none", {"model_list": ["x", {"model_name": "y"}]}, {}, ["model_list[0]", "model_list[1]"]),
 ]

@@ -151,6 +151,7 @@ def _status(url: str) -> int:
             return problem.code
 
 
+@pytest.mark.slow
 def test_the_gateway_of_the_manifests_serves_from_a_read_only_file_system(tmp_path: Path, database: Database) -> None:
     arguments = [word.replace("/etc/toolwire", str(tmp_path)) for word in CONTAINER["args"]]
     arguments[-1] = "127.0.0.1:0"

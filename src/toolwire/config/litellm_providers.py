@@ -55,6 +55,7 @@ _NOT_HERE = {
     "sagemaker": "Amazon SageMaker is not supported: its requests need AWS signatures",
     "vertex_ai": "Google Vertex AI is not supported: its requests need Google Cloud tokens. gemini/MODEL serves "
     "Google's models by a key, and anthropic/MODEL those of Anthropic",
+    "os.environ": "a model cannot be in a variable; write its name",
     "azure_ai": "Azure AI Foundry has no name here: write [providers.NAME] with its base_url, key and dialect",
 }
 # LiteLLM finds the provider of a bare name in its list of models. These are the beginnings that leave no doubt.
