@@ -596,6 +596,50 @@ EXAMPLES: list[tuple[str, dict[str, Any], dict[str, Any], list[str]]] = [
         ],
     ),
     (
+        "names that only a route with a star serves",
+        {
+            "model_list": [deployment("*", "openai/*"), deployment("us/*", "groq/*"), deployment("a", "ollama/q")],
+            "router_settings": {
+                "context_window_fallbacks": [{"gpt-5-mini": ["us/large"]}],
+                "fallbacks": [{"a": ["us/small"]}, {"us/..": ["a"]}],
+                "model_group_alias": {"b": "gpt-6"},
+            },
+        },
+        {
+            "routes": {
+                "*": {"to": ["openai/*"]},
+                "us/*": {"to": ["groq/*"]},
+                "a": {"to": ["ollama/q", "groq/small"]},
+                "us/small": {"to": ["groq/small"]},
+                "gpt-5-mini": {"to": ["openai/gpt-5-mini"], "on_context": "us/large"},
+                "us/large": {"to": ["groq/large"]},
+                "gpt-6": {"to": ["openai/gpt-6"]},
+                "b": {"to": ["openai/gpt-6"]},
+            }
+        },
+        ["router_settings.fallbacks: 'us/..' to 'a' names no other route"],
+    ),
+    (
+        "one model in several deployments",
+        {
+            "model_list": [
+                deployment("a", "openai/x"),
+                deployment("a", "openai/x"),
+                deployment("a", "groq/x"),
+                deployment("b", "openai/x"),
+                deployment("b", "openai/y", order=1),
+            ],
+            "router_settings": {"fallbacks": [{"a": ["b"]}]},
+        },
+        {
+            "routes": {
+                "a": {"to": [{"model": "openai/x", "weight": 2}, {"model": "groq/x", "weight": 1}, "openai/y"]},
+                "b": {"to": ["openai/x", "openai/y"]},
+            }
+        },
+        [],
+    ),
+    (
         "two prices of one model, and a route that is only named by another",
         {
             "model_list": [

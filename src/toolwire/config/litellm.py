@@ -16,6 +16,7 @@ from typing import Any, TypeGuard
 
 from toolwire.config.litellm_providers import READ_PARAMETERS, ProviderSections, is_azure
 from toolwire.config.litellm_reasons import reason_of, reason_of_parameter, reason_of_setting, reason_of_share
+from toolwire.config.settings import MODEL_NAME
 
 _PRICES = {
     "input_cost_per_token": "input",
@@ -213,7 +214,11 @@ class _Import:
         """Convert the fallbacks of one route. List those that name no converted route, or that cannot be converted."""
         for other in others:
             shown_name = repr(other) if isinstance(other, str) else "something"  # it may hold a key
-            if not isinstance(other, str) or source == other or not {source, other} <= self.targets.keys():
+            if (
+                not isinstance(other, str)
+                or source == other
+                or not (self._has_route(source) and self._has_route(other))
+            ):
                 self._list(path, f"{source!r} to {shown_name} names no other route that was converted")
             elif self._has_star(other) and (_ANY not in source or key != "fallbacks"):
                 self._list(path, f"{source!r} to {shown_name}: must name one model")
@@ -226,13 +231,26 @@ class _Import:
         """Add the default fallbacks to each route that has none of its own."""
         default = []
         for other in value if type(value) is list else ():
-            if isinstance(other, str) and other in self.targets and not self._has_star(other):
+            if isinstance(other, str) and self._has_route(other) and not self._has_star(other):
                 default.append(other)
             else:
                 shown_name = repr(other) if isinstance(other, str) else "something"
                 self._list(path, f"{shown_name} names no route to one model that was converted")
         for source in [name for name in self.targets if default and name not in self._fallbacks_of]:
             self._fallbacks_of[source] = [name for name in default if name != source]
+
+    def _has_route(self, name: str) -> bool:
+        """Return True if `name` has a route. A name that only a route with `*` serves gets one of its own."""
+        if name in self.targets or not MODEL_NAME.fullmatch(name):
+            return name in self.targets
+        for pattern in sorted((one for one in self.targets if _ANY in one), key=len, reverse=True):
+            before, _, after = pattern.partition(_ANY)
+            text = name.removeprefix(before).removesuffix(after)
+            targets = [{**one, "model": one["model"].replace(_ANY, text)} for one in self.targets[pattern]]
+            if text and name == before + text + after and all(MODEL_NAME.fullmatch(one["model"]) for one in targets):
+                self.targets[name] = targets
+                return True
+        return False
 
     def _has_star(self, name: str) -> bool:
         """Return True if a route asks for the model that the client names."""
@@ -242,7 +260,7 @@ class _Import:
         """Make a route for each other name of a route."""
         for alias, target in _map_of(value).items():
             name = target.get("model") if type(target) is dict else target
-            if not _is_name(alias) or not isinstance(name, str) or name not in self.targets:
+            if not _is_name(alias) or not _is_name(name) or not self._has_route(name):
                 self._list(f"{path}.{alias}", "names no route that was converted")
             elif alias in self.targets:
                 self._list(f"{path}.{alias}", "a route has this name")
@@ -266,9 +284,10 @@ class _Import:
     def _targets_in_order(self, name: str) -> list[Any]:
         """Return the targets of a route. Those of one order share by weight, unless they follow others that share."""
         to: list[Any] = []
-        for targets in self._with_fallbacks(name):
-            for _, group in groupby(sorted(self.targets[targets], key=_order_of), key=_order_of):
-                models = [{"model": target["model"], "weight": target["weight"]} for target in group]
+        seen: set[str] = set()
+        for route in self._with_fallbacks(name):
+            for _, group in groupby(sorted(self.targets[route], key=_order_of), key=_order_of):
+                models = _without_repeats(group, seen)
                 unused: list[Any] = [model["model"] for model in models if not model["weight"]]
                 sharing = [model for model in models if model["weight"]]
                 plain: list[Any] = [model["model"] for model in sharing]
@@ -323,6 +342,16 @@ def _share_of(sharing: list[dict[str, Any]]) -> str | None:
     if len(sharing) < 2:
         return None
     return next((key for key in _SHARES if all(0 < (target[key] or 0) < 1e9 for target in sharing)), None)
+
+
+def _without_repeats(group: Iterator[dict[str, Any]], seen: set[str]) -> list[dict[str, Any]]:
+    """Return the models of a group that are not in `seen`, with their weights. Deployments of one model add theirs."""
+    weights: dict[str, Any] = {}
+    for target in group:
+        if target["model"] not in seen:
+            weights[target["model"]] = weights.get(target["model"], 0) + target["weight"]
+    seen.update(weights)
+    return [{"model": model, "weight": weight} for model, weight in weights.items()]
 
 
 def _number(value: Any) -> float | None:

@@ -121,7 +121,9 @@ class ProviderSections:
         if variable and (variable != known.variable or "dialect" in address):
             table["key"] = f"${variable}"
         elif key and not variable:
-            self._list(f"{path}.api_key", "the key is in the file; put it into a variable")
+            self._list(
+                f"{path}.api_key", 'the key is in the file; put it into a variable, and key = "$NAME" into the section'
+            )
         elif not key and "dialect" in address:
             self._list(f"{path}.api_key", f'is missing; add key = "${known.variable}" if the server needs it')
         if headers := self._headers(path, parameters):
