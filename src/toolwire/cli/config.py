@@ -47,6 +47,7 @@ def _check(options: argparse.Namespace) -> int:
     settings = starting.settings_from(path)
     starting.check_listening(settings, settings.server.listen)
     starting.upstream_of(settings, path)
+    starting.check_databases(settings, path)
     routes = starting.routes_of(settings, path)
     print(f"{path or 'no file'}: {len(routes.providers)} providers, {len(settings.routes)} routes")
     return 0
@@ -55,8 +56,8 @@ def _check(options: argparse.Namespace) -> int:
 def _import(options: argparse.Namespace) -> int:
     with require_extra("tools", "to read YAML", "PyYAML"):
         import yaml  # noqa: PLC0415 - an extra
-    from toolwire.config.litellm import read_litellm, toml_of  # noqa: PLC0415 - of this command alone
-    from toolwire.providers import PROVIDERS  # noqa: PLC0415 - likewise
+    from toolwire.config.litellm import read_litellm  # noqa: PLC0415 - of this command alone
+    from toolwire.config.toml import toml_of  # noqa: PLC0415 - likewise
 
     try:
         tables = yaml.safe_load(Path(options.file).read_text(encoding="utf-8-sig"))
@@ -64,9 +65,9 @@ def _import(options: argparse.Namespace) -> int:
         raise InvalidBody(f"is not YAML: {problem}", path=options.file) from None
     if type(tables) is not dict:
         raise InvalidBody("is no map of settings, such as model_list", path=options.file)
-    settings, not_imported = read_litellm(tables, {provider.name: provider.base_url for provider in PROVIDERS.values()})
+    settings, not_imported = read_litellm(tables)
     print(toml_of(settings), end="")
-    for line in not_imported:
+    for line in (" ".join(text.split()) for text in not_imported):  # a name in the file may have a line break
         print(f"# not taken over: {line}")
         print(f"not taken over: {line}", file=sys.stderr)
     return 0

@@ -32,6 +32,7 @@ def run(options: argparse.Namespace) -> int:
     address = options.listen or settings.server.listen
     starting.check_listening(settings, address)
     starting.upstream_of(settings, options.config)
+    starting.check_databases(settings, options.config)
     with contextlib.ExitStack() as stack:
         if options.simulate:
             routes = Routes(settings, stack.enter_context(starting.simulated()), "openai")

@@ -25,6 +25,7 @@ _PROXY = re.compile(r"https?://[\w.:\[\]-]+/?", re.ASCII)
 _PORT = re.compile(r"\d{1,5}", re.ASCII)
 _LAST_PORT = 65535
 _STORE = re.compile(r"sqlite:///.|postgres(ql)?(\+psycopg)?://.")
+_BASE_URL = re.compile(r"https?://[^/\s]\S*", re.IGNORECASE)
 _VARIABLE = re.compile(r"\$[A-Za-z_]\w*", re.ASCII)
 _HOST = re.compile(r"[\w.-]+|\[[\da-f:.]+\]", re.ASCII | re.IGNORECASE)
 _ORIGIN = re.compile(r"[a-z][a-z\d+.-]*://[^/\s]+|null", re.ASCII | re.IGNORECASE)
@@ -70,8 +71,9 @@ class UpstreamSettings(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ProviderSettings(Struct, frozen=True, forbid_unknown_fields=True):
-    """A server: a known one with some changes, or one of your own."""
+    """A server: a known one with some changes, another one `like` a known one, or one of your own."""
 
+    like: str = ""
     dialect: str = ""
     base_url: str = ""
     key: str = ""
@@ -225,8 +227,8 @@ def _problems(settings: GatewaySettings) -> Iterator[str]:
         ("server.database", settings.server.database, "toolwire.db"),
         ("traces.url", settings.traces.url, "traces.db"),
     ):
-        if url and not _is_database_url(url):
-            yield f'{path} must be "sqlite:///{file}" or "postgresql://HOST/DATABASE"'
+        if url and not (is_database_url(url) or _VARIABLE.fullmatch(url)):
+            yield f'{path} must be "sqlite:///{file}" or "postgresql://HOST/DATABASE", or name a variable ("$NAME")'
     proxy = settings.upstream.proxy
     if proxy and not (proxy.startswith("$") or _PROXY.fullmatch(proxy)):
         yield 'upstream.proxy must be http://HOST:PORT, or name a variable ("$NAME") where it holds a password'
@@ -241,7 +243,7 @@ def _problems(settings: GatewaySettings) -> Iterator[str]:
         yield from _problems_of_route(f"routes.{name}", route, settings.routes)
 
 
-def _is_database_url(url: str) -> bool:
+def is_database_url(url: str) -> bool:
     """Return True if `url` is the address of a database that can be opened."""
     try:
         return _STORE.match(url) is not None and (url.startswith("sqlite:") or urlsplit(url).port != 0)
@@ -286,23 +288,34 @@ def _problems_of_provider(path: str, provider: ProviderSettings) -> Iterator[str
         yield f"{path}.dialect is not a dialect: {provider.dialect!r}{_hint(provider.dialect, [*NAMES])}"
     if provider.dialect and not provider.base_url:
         yield f"{path}.base_url is missing: a provider with a dialect needs its address"
-    if provider.base_url and not re.fullmatch(r"https?://[^/\s]\S*", provider.base_url, re.IGNORECASE):
-        yield f"{path}.base_url must be like https://host/path"
+    if provider.base_url and not (is_base_url(provider.base_url) or _VARIABLE.fullmatch(provider.base_url)):
+        yield f'{path}.base_url must be like https://host/path, or name a variable ("$NAME")'
     for name in provider.headers:
         if not _TOKEN.fullmatch(name):
             yield f"{path}.headers: {name!r} is not the name of a header"
 
 
+def is_base_url(text: str) -> bool:
+    """Return True if `text` can be the address of a provider."""
+    return _BASE_URL.fullmatch(text) is not None
+
+
 def _problems_of_route(path: str, route: RouteSettings, routes: Mapping[str, RouteSettings]) -> Iterator[str]:
+    stars = path.count("*")
+    if stars > 1:
+        yield f"{path}: a route's name may have one * only"
     if not route.to:
         yield f'{path}.to must name a model, as in ["PROVIDER/MODEL"]'
     for index, target in enumerate(route.to):
         model = target if isinstance(target, str) else target.model
-        if "/" not in model or not MODEL_NAME.fullmatch(model):
+        provider, slash, name = model.partition("/")
+        if not slash or not MODEL_NAME.fullmatch(f"{provider}/{name.replace('*', 'x')}"):
             yield f"{path}.to[{index}] must be PROVIDER/MODEL, not {model!r}"
+        elif "*" in name and not (stars == name.count("*") == 1):
+            yield f"{path}.to[{index}] has a * that stands for no text: only a route with one * in its name can have it"
         if not isinstance(target, str) and not 0 <= target.weight < 1e9:
             yield f"{path}.to[{index}].weight must be 0 or more, not {target.weight:g}"
-    if route.on_context and route.on_context not in routes:
+    if route.on_context and (route.on_context not in routes or "*" in route.on_context):
         yield f"{path}.on_context names no route: {route.on_context!r}"
 
 

@@ -2,6 +2,8 @@
 
 Rules of this file:
 - A name is a route of the settings, or PROVIDER/MODEL of a provider that has its key.
+- A route with `*` in its name serves every name that matches. Its targets may have a `*` for the same text. A name
+  without `*` comes first, then the longest name with one, then PROVIDER/MODEL, then the route `*`.
 - A name with characters that no model name has is unknown, so that it never becomes part of an address.
 - This module is pure: the caller reads the variables and the key files.
 """
@@ -9,11 +11,13 @@ Rules of this file:
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
+from urllib.parse import urlsplit
 
 from msgspec import Struct
 from msgspec.structs import force_setattr, replace
 
 from toolwire.config import MODEL_NAME, GatewaySettings, ProviderSettings, RouteSettings
+from toolwire.config.settings import is_base_url
 from toolwire.dialects import dialect
 from toolwire.errors import InvalidField, did_you_mean
 from toolwire.gateway.text_format import check_format
@@ -24,6 +28,7 @@ from toolwire.providers.catalogue import models
 _LONGEST = 256
 _MAX_RESOLVED = 1024
 _DEFAULT_SETTINGS = RouteSettings([])
+_CATCH_ALL = "*"
 
 
 class Candidate(Struct, frozen=True):
@@ -66,10 +71,12 @@ class Routes:
         self._everything = everything
         self._headers: dict[str, dict[str, str]] = {}
         self._resolved: dict[str, ResolvedRoute] = {}  # names that were resolved before
-        self._routes = {
+        routes = {
             name: ResolvedRoute(name, tuple(self._candidates(name, route)), route)
             for name, route in settings.routes.items()
         }
+        self._routes = {name: route for name, route in routes.items() if "*" not in name}
+        self._patterns = [routes[name] for name in sorted(routes, key=len, reverse=True) if "*" in name]
         dialects = Counter(provider.dialect for provider in providers.values())
         self.shared: frozenset[str] = frozenset(name for name, count in dialects.items() if count > 1)
 
@@ -103,17 +110,30 @@ class Routes:
             return known
         if len(name) > _LONGEST or not MODEL_NAME.fullmatch(name):
             return None
-        candidate = self._candidate(name)
-        if candidate is None and self._everything:
-            if self._everything in self._routes:
-                return self._routes[self._everything]
-            candidate = self._candidate(self._everything) or Candidate(self.providers[self._everything], name)
-        if candidate is None:
-            return None
+        route = self._resolve(name)
+        if route is None or route.name != name:
+            return route
         if len(self._resolved) >= _MAX_RESOLVED:
             self._resolved.clear()
-        self._resolved[name] = ResolvedRoute(name, (candidate,))
-        return self._resolved[name]
+        self._resolved[name] = route
+        return route
+
+    def _resolve(self, name: str) -> ResolvedRoute | None:
+        """Return the route of a name that has no route of its own."""
+        if (route := self._known(name)) is not None or not self._everything:
+            return route
+        if self._everything in self._routes:
+            return self._routes[self._everything]
+        candidate = self._candidate(self._everything) or Candidate(self.providers[self._everything], name)
+        return ResolvedRoute(name, (candidate,))
+
+    def _known(self, name: str) -> ResolvedRoute | None:
+        """Return the route that a pattern or a provider has for `name`."""
+        matching = list(filter(None, (_filled(route, name) for route in self._patterns)))
+        candidate = None if matching and matching[0][0] != _CATCH_ALL else self._candidate(name)
+        if candidate is not None:
+            return ResolvedRoute(name, (candidate,))
+        return matching[0][1] if matching else None
 
     def headers(self, provider: Provider) -> dict[str, str]:
         """Return the headers of a request to `provider`, in lower case. They are made once."""
@@ -123,12 +143,29 @@ class Routes:
 
     def knows(self, name: str) -> bool:
         """Return True if `name` is a route, or a model of a provider."""
-        return name in self._routes or self._candidate(name) is not None
+        return name in self._routes or self._known(name) is not None
 
     def names(self) -> list[str]:
         """Return the names that clients can use: those of the routes, and the known models of each provider."""
         known = [f"{name}/{model.name}" for name in self.providers for model in models(name)]
         return [*self._routes, *known]
+
+
+def _filled(route: ResolvedRoute, name: str) -> tuple[str, ResolvedRoute] | None:
+    """Return a route with a `*` and its own name, with the text that `name` has there in place of each `*`.
+
+    Return None if `name` does not match, or if a target would get a name that no model has.
+    """
+    before, _, after = route.name.partition("*")
+    text = name.removeprefix(before).removesuffix(after)
+    if not text or name != before + text + after:
+        return None
+    candidates = tuple(
+        Candidate(one.provider, one.model.replace("*", text), one.weight, one.format) for one in route.candidates
+    )
+    if not all(MODEL_NAME.fullmatch(one.name) for one in candidates):
+        return None
+    return route.name, ResolvedRoute(name, candidates, route.settings)
 
 
 def providers_of(settings: GatewaySettings, environ: Mapping[str, str], keys: Mapping[str, str]) -> dict[str, Provider]:
@@ -154,11 +191,14 @@ def _provider_of(
     name: str, provider_settings: ProviderSettings, environ: Mapping[str, str], keys: Mapping[str, str]
 ) -> Provider:
     """Return the provider of a section of the settings."""
+    preset = _preset_of(name, provider_settings.like)
     fields = ("base_url", "headers", "query", "quirks", "capabilities", "format", "completions")
     options: dict[str, Any] = {
         "name": name,
         **{key: value for key in fields if (value := getattr(provider_settings, key))},
     }
+    if provider_settings.base_url.startswith("$"):
+        options["base_url"] = _base_url_in(provider_settings.base_url.removeprefix("$"), preset, environ)
     if provider_settings.dialect:
         options["dialect"] = dialect(provider_settings.dialect).DIALECT
     if provider_settings.key:
@@ -170,7 +210,6 @@ def _provider_of(
         options["api_key"] = keys[name]
     if provider_settings.format or provider_settings.completions:
         check_format(provider_settings.format, f"providers.{name}")
-    preset = named(name)
     if preset is not None:
         return (preset if "base_url" in options else preset.placed()).with_options(**options)
     for field in ("base_url", "dialect"):
@@ -179,3 +218,22 @@ def _provider_of(
     return Provider(local=True, **{key: options.pop(key) for key in ("name", "dialect", "base_url")}).with_options(
         **options
     )
+
+
+def _preset_of(name: str, like: str) -> Provider | None:
+    """Return the known provider of a section: the one that `like` names, or the one of the section's name."""
+    preset = named(like or name)
+    if like and preset is None:
+        hint = did_you_mean(like, [*PROVIDERS]) or f"; there are: {', '.join(PROVIDERS)}"
+        raise InvalidField("like", f"{like!r} is not a known provider{hint}")
+    return preset
+
+
+def _base_url_in(variable: str, preset: Provider | None, environ: Mapping[str, str]) -> str:
+    """Return the address in a variable. One without a path gets the path of the known provider."""
+    url = environ.get(variable, "").strip().rstrip("/")
+    if not url:
+        raise InvalidField("base_url", f"names a variable, but {variable} is not set")
+    if not is_base_url(url):
+        raise InvalidField("base_url", f"must be like https://host/path, and {variable} holds something else")
+    return url if preset is None or urlsplit(url).path else url + urlsplit(preset.base_url).path

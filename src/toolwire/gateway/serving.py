@@ -34,7 +34,7 @@ from toolwire.gateway.waiting_connections import WaitingConnections, network_of
 
 _HEAD_SECONDS = 15.0
 _HEAD_BYTES = 65_536
-_DRAIN_SECONDS = 30
+DRAIN_SECONDS = 30
 _THREAD_STOP_SECONDS = 2.0
 _GC_THRESHOLD = 10_000  # new objects after which Python looks for garbage
 _DISCARDED_HEADERS: Any = deque(maxlen=0)
@@ -300,7 +300,7 @@ def config_of(gateway: Gateway, connections: int = 4096) -> uvicorn.Config:
         server_header=False,
         proxy_headers=False,
         backlog=4096,
-        timeout_graceful_shutdown=_DRAIN_SECONDS,
+        timeout_graceful_shutdown=DRAIN_SECONDS,
         timeout_keep_alive=30,
         limit_concurrency=connections,
     )

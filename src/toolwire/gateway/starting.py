@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from toolwire.config import GatewaySettings, read_settings, seconds_of
-from toolwire.config.settings import TraceSettings, is_address
+from toolwire.config.settings import TraceSettings, is_address, is_database_url
 from toolwire.dialects import NAMES
 from toolwire.errors import InvalidField, MissingExtra, ToolwireError
 from toolwire.gateway.app import AllowedOrigins, Gateway
@@ -108,7 +108,8 @@ def _opening(url: str, path: str | None) -> Iterator[None]:
     try:
         yield
     except (SQLAlchemyError, OSError) as problem:
-        file = url_of_database(url, path).removeprefix("sqlite:///") if url.startswith("sqlite:") else ""
+        address = url_of_database(url, path)
+        file = address.removeprefix("sqlite:///") if address.startswith("sqlite:") else ""
         if file and (damage := damage_of(problem, file)):
             raise InvalidField("database", f"cannot be opened: {damage}", path="server") from None
         reason = str(problem.orig).partition("\n")[0] if isinstance(problem, DBAPIError) else type(problem).__name__
@@ -116,13 +117,38 @@ def _opening(url: str, path: str | None) -> Iterator[None]:
         raise InvalidField("database", f"cannot be opened: {reason}", path="server") from None
 
 
-def url_of_database(url: str, path: str | None) -> str:
-    """Return a database's address for SQLAlchemy. The path of a file is relative to the file of settings."""
+def url_of_database(url: str, path: str | None, setting: str = "server.database") -> str:
+    """Return a database's address for SQLAlchemy. The path of a file is relative to the file of settings.
+
+    The address may be in a variable, because it may hold a password. Raises `InvalidField` with the name of the
+    `setting` if the variable has no address.
+    """
     from toolwire.traces.databases import with_driver  # noqa: PLC0415 - an extra
 
+    if url.startswith("$"):
+        url = _address_in(url.removeprefix("$"), setting)
     if url.startswith("sqlite:///") and path is not None and not url.startswith("sqlite:////"):
         return f"sqlite:///{Path(path).parent.resolve() / url.removeprefix('sqlite:///')}"
     return with_driver(url).render_as_string(hide_password=False)
+
+
+def _address_in(variable: str, setting: str) -> str:
+    """Return the address of a database in a variable. No message repeats it."""
+    section, _, field = setting.partition(".")
+    url = os.environ.get(variable, "").strip()
+    if not url:
+        raise InvalidField(field, f"names a variable, but {variable} is not set", path=section)
+    if not is_database_url(url):
+        reason = f"must be sqlite:///FILE or postgresql://HOST/DATABASE, and {variable} holds something else"
+        raise InvalidField(field, reason, path=section)
+    return url
+
+
+def check_databases(settings: GatewaySettings, path: str | None) -> None:
+    """Raise `InvalidField` if the address of a database is in a variable that has none. Nothing is opened."""
+    for setting, url in (("server.database", settings.server.database), ("traces.url", settings.traces.url)):
+        if url:
+            url_of_database(url, path, setting)
 
 
 def ledger_of(settings: GatewaySettings, path: str | None) -> Any:
@@ -176,7 +202,7 @@ def _audit_of(trace_settings: TraceSettings, path: str | None, keys: Callable[[]
         from toolwire.traces.store import open as open_store  # noqa: PLC0415 - an extra
     except ImportError as problem:
         raise MissingExtra(str(problem.name), "traces", "to record calls") from problem
-    url, key = url_of_database(trace_settings.url, path), os.environ.get("TOOLWIRE_TRACES_KEY")
+    url, key = url_of_database(trace_settings.url, path, "traces.url"), os.environ.get("TOOLWIRE_TRACES_KEY")
     return Audit(open_store(url, key=key, failing=trace_settings.failing), keys, stops=trace_settings.failing == "stop")
 
 
