@@ -37,12 +37,9 @@ MODELS = {
     "gemini": "gemini-4-argon",
 }
 TARGET = 1.05
-# The sessions that may cost more: the target's wire can say that a tool arrives in mid-conversation, so that the prompt
-# before it stays cached. A translated request has all of its tools at the front.
-ABOVE = {
-    "tools arrive late": ("anthropic", "openai-responses"),
-    "tools are deferred": ("openai-chat", "openai-responses", "gemini"),
-}
+# The sessions that may cost more: the target's wire has tools that arrive in mid-conversation, so that the prompt
+# before them stays cached. A translated request has all of its tools at the front.
+ABOVE = {"tools arrive late": ("anthropic", "openai-responses"), "tools are deferred": ("openai-responses",)}
 PAGE = ROOT / "docs" / "prompt-caches.md"
 _MARKS = "<!-- prices -->\n", "<!-- end of prices -->\n"
 _ANSWER = 200
@@ -140,15 +137,15 @@ def prices(turns: int = TURNS) -> Iterator[Row | str]:
 
 def table(rows: Iterable[Row]) -> str:
     """Return the rows as a table of Markdown: the worst pair of each session and target."""
-    lines = ["| session | to | native | translated | without `cache` | pairs |", "|---|---|---|---|---|---|"]
+    lines = ["| session | to | native | translated | of native | without `cache` |", "|---|---|---|---|---|---|"]
     groups: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
         groups.setdefault((row.session, row.target), []).append(row)
     for (session, target), pairs in groups.items():
         worst = max(pairs, key=lambda row: row.translated)
-        spread = f"{min(row.ratio for row in pairs):.2f}" + ("" if len(pairs) == 1 else f" to {worst.ratio:.2f}")
-        money = f"${worst.native:.2f} | ${worst.translated:.2f} ({spread}) | ${worst.uncached:.2f}"
-        lines.append(f"| {session} | {target} | {money} | {', '.join(row.source for row in pairs)} |")
+        ratios = sorted({f"{row.ratio:.2f}" for row in pairs})
+        money = f"${worst.native:.2f} | ${worst.translated:.2f} | {' to '.join(ratios[:1] + ratios[1:][-1:])}"
+        lines.append(f"| {session} | {target} | {money} | ${worst.uncached:.2f} |")
     return "\n".join(lines) + "\n"
 
 

@@ -37,7 +37,7 @@ class Tool(NamedTuple):
 
 
 class Step(NamedTuple):
-    """One turn: the model's text and calls, their results, and what the user says then if it is not nothing."""
+    """One turn: the model's text and calls, their results, and the user's next question if there is one."""
 
     text: str
     calls: list[tuple[str, str, Body]]
@@ -86,8 +86,9 @@ class Session(NamedTuple):
 
 def _arguments(tool: Tool, turn: int) -> Body:
     """Return arguments that fit a tool's schema. The texts among them differ from turn to turn."""
-    found = example(dict(tool.schema))
-    values = found if isinstance(found, dict) else {}
+    values = example(dict(tool.schema))
+    if not isinstance(values, dict):
+        return {}
     return {key: f"src/module_{turn}.py" if isinstance(value, str) else value for key, value in values.items()}
 
 
@@ -124,12 +125,12 @@ def sessions(turns: int) -> Iterator[Session | str]:
 
 def _claude_code() -> Session | None:
     """Return the session of Claude Code's longest recorded request: of this machine, or of the corpus."""
-    found = [json.loads(path.read_bytes()) for path in RECORDED.glob("claude.json")]
-    found = found or [json.loads(path.read_bytes())["request"] for path in CORPUS.glob(_FROM_CORPUS)]
-    found = [body for body in found if body and body.get("tools") and len(body["messages"]) == 1]
-    if not found:
+    bodies = [json.loads(path.read_bytes()) for path in RECORDED.glob("claude.json")]
+    bodies = bodies or [json.loads(path.read_bytes())["request"] for path in CORPUS.glob(_FROM_CORPUS)]
+    bodies = [body for body in bodies if body and body.get("tools") and len(body["messages"]) == 1]
+    if not bodies:
         return None
-    body = max(found, key=lambda body: len(json.dumps(body)))
+    body = max(bodies, key=lambda body: len(json.dumps(body)))
     system = tuple(block["text"] for block in body["system"] if not block["text"].startswith(_BILLING))
     content = body["messages"][0]["content"]
     blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
@@ -144,10 +145,10 @@ def _codex() -> Session | None:
 
     On other wires its namespaces are written out, and a tool for free text has a field `input`.
     """
-    found = [json.loads(path.read_bytes()) for path in RECORDED.glob("codex*.json")]
-    if not found:
+    bodies = [json.loads(path.read_bytes()) for path in RECORDED.glob("codex.json")]
+    if not bodies:
         return None
-    body = max(found, key=lambda body: len(json.dumps(body)))
+    [body] = bodies
     free = {"type": "object", "properties": {"input": {"type": "string"}}, "required": ["input"]}
     offered = [inner for tool in body["tools"] for inner in tool.get("tools") or [tool]]
     tools = [

@@ -43,12 +43,16 @@ def test_a_recorded_program_costs_its_native_price(name: str) -> None:
 def test_tools_that_arrive_late_cost_their_native_price_where_a_wire_has_them_at_the_front(
     source: str, target: str
 ) -> None:
-    """Claude Code sorts its tools by their names: the new ones are not the last, so more of the prompt is new."""
     paid = price.price(target, price.sent(LATE, source, target, TURNS))
     cheapest = price.native(LATE, target, TURNS)
-    limit = 2 if target in price.ABOVE[LATE.name] else 1.2 if source == "anthropic" else price.TARGET
-    assert paid <= cheapest * limit
+    assert paid <= cheapest * (2 if target in price.ABOVE[LATE.name] else price.TARGET)
     assert paid > price.price(target, price.sent(MADE_UP, source, target, TURNS))
+
+
+@pytest.mark.parametrize("target", ["openai-chat", "openai-responses", "gemini"])
+def test_deferred_tools_cost_what_they_cost_a_client_that_learns_of_them_late(target: str) -> None:
+    paid = price.price(target, price.sent(DEFERRED, "anthropic", target, TURNS))
+    assert paid <= price.native(DEFERRED, target, TURNS) * (2 if target in price.ABOVE[DEFERRED.name] else price.TARGET)
 
 
 def test_a_tool_in_mid_conversation_is_cheaper_than_one_at_the_front() -> None:
@@ -117,7 +121,7 @@ def test_the_table_names_the_worst_pair(tmp_path: Any, monkeypatch: pytest.Monke
     monkeypatch.setattr(price, "PAGE", page)
     price.write_page(rows, ["Codex: no recorded request"])
     text = page.read_text("utf-8")
-    assert "| s | anthropic | $1.00 | $1.20 (1.00 to 1.20) | $5.00 | gemini, ollama |" in text
+    assert "| s | anthropic | $1.00 | $1.20 | 1.00 to 1.20 | $5.00 |" in text
     assert text.startswith("before\n<!-- prices -->\n")
     assert text.endswith("\nCodex: no recorded request.\n\n<!-- end of prices -->\nafter\n")
     assert "old" not in text

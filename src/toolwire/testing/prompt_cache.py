@@ -11,7 +11,7 @@ Rules of this file:
   OpenAI puts its own mark is not documented: the end of the request is assumed. Earlier models, and Gemini, cache the
   end of each part, and report only what they read.
 - A key of the session separates prefixes, because OpenAI sends requests with other keys to other servers.
-- A tool that is deferred is not part of the prompt until a `tool_reference` names it, and then stands at the reference.
+- A tool that is deferred is not part of the prompt until a `tool_reference` names it, and then follows the reference.
 
 Sources, all of 2026-11-27: https://platform.claude.com/docs/en/build-with-claude/prompt-caching;
 https://platform.claude.com/docs/en/agents-and-tools/tool-use/tool-search-tool;
@@ -86,7 +86,7 @@ class PromptCache:
     def use(self, dialect: str, body: _Body, model: str, now: float, account: str = "") -> CachedTokens:
         """Read the longest cached prefix of a request, cache the request, and return the tokens of both.
 
-        `body` is the request as it arrived, at the time `now` in seconds. `account` is what its key stands for.
+        `body` is the request as it arrived, at the time `now` in seconds. `account` is its key.
         """
         rules = _RULES.get(dialect)
         if rules is None:  # Ollama has a cache, and neither reports nor bills it
