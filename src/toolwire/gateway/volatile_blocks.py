@@ -33,8 +33,8 @@ class _Beginning(Struct, frozen=True):
 def find_changed_blocks(cache: CacheShare, source: str, request: Request) -> tuple[str, ...]:
     """Return the paths of the first blocks that differ from the last request of the conversation, and cache the blocks.
 
-    `cache` has the conversations of one owner, and `source` is the wire of the request.
-    A request that is sent again, to another provider, is compared as it was at first.
+    `cache` has the conversations of one owner, and `source` is the wire of the request. A request that is sent again,
+    to another provider, is compared as it was at first.
     """
     blocks, own_text = _first_blocks(request)
     call = next((part for message in request.messages for part in message.parts if type(part) is ToolCall), None)
@@ -59,13 +59,14 @@ def _differences(before: dict[str, bytes], now: dict[str, bytes]) -> Iterator[st
 def _first_blocks(request: Request) -> tuple[list[tuple[str, str]], str]:
     """Return the path and the text of each block, and the user's own text."""
     blocks = list(_texts("system", request.context.system))
-    own_text = None
+    own_text: int | None = None
     for index, message in enumerate(request.messages):
         if message.role not in _FIRST_ROLES:
             break
-        blocks += _texts(f"messages[{index}].content", message.content)
-        own_text = len(blocks) - 1 if message.role == "user" else own_text
-    return blocks, "" if own_text is None or own_text < 0 else blocks.pop(own_text)[1]
+        texts = list(_texts(f"messages[{index}].content", message.content))
+        blocks += texts
+        own_text = len(blocks) - 1 if texts and message.role == "user" else own_text
+    return blocks, "" if own_text is None else blocks.pop(own_text)[1]
 
 
 def _texts(path: str, content: Any) -> Iterator[tuple[str, str]]:
