@@ -176,6 +176,7 @@ OTHERS: dict[type, dict[str, Any]] = {
         "output_tokens": 200,
         "cache_read_tokens": 3,
         "cache_write_tokens": 4,
+        "cache_write_long_tokens": 2,
         "reasoning_tokens": 5,
         "opaque": ELSEWHERE,
     },

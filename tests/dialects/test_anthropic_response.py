@@ -149,10 +149,17 @@ COMPACTED: dict[str, Any] = {
         {"type": "advisor_message", "model": "m", "input_tokens": 385, "output_tokens": 22},
     ],
 }
-Counts = tuple[int | None, int | None, int | None, int | None, int | None]
+LONG = {"ephemeral_5m_input_tokens": 2, "ephemeral_1h_input_tokens": 7}
+Counts = tuple[int | None, ...]
 COUNTS: list[tuple[dict[str, Any], Counts]] = [
     ({"input_tokens": 10, "output_tokens": 5}, (10, 5, None, None, None)),
-    (OWN["more"]["usage"], (17, 5, 4, 3, 2)),
+    (OWN["more"]["usage"], (17, 5, 4, 3, 2, 0)),
+    (
+        {"input_tokens": 1, "output_tokens": 5, "cache_creation_input_tokens": 9, "cache_creation": LONG},
+        (10, 5, None, 9, None, 7),
+    ),
+    ({"input_tokens": 1, "output_tokens": 5, "cache_creation": LONG}, (1, 5, None, None, None, 0)),
+    ({"input_tokens": 1, "output_tokens": 5, "cache_creation": {"ephemeral_1h_input_tokens": "7"}}, (1, 5)),
     ({"input_tokens": 10, "cache_read_input_tokens": 4, "output_tokens": 0}, (14, 0, 4, None, None)),
     ({"output_tokens": 5}, (None, 5, None, None, None)),
     ({"input_tokens": 1.5, "output_tokens": True}, (None, None, None, None, None)),
@@ -168,7 +175,32 @@ COUNTS: list[tuple[dict[str, Any], Counts]] = [
 @pytest.mark.parametrize(("body", "counts"), COUNTS)
 def test_what_the_counts_mean(body: dict[str, Any], counts: Counts) -> None:
     usage = anthropic.decode_response(answering(HELLO, usage=body)).usage
-    assert usage == Usage(*counts, Opaque("anthropic", body))
+    prompt, output, read, written, thinking, long = (*counts, None, None, None, None)[:6]
+    assert usage == Usage(prompt, output, read, written, thinking, Opaque("anthropic", body), long)
+
+
+def test_writes_of_an_hour_are_counted_again_where_a_count_has_changed() -> None:
+    compaction = {"type": "compaction", "cache_creation_input_tokens": 4, "cache_creation": LONG | {"x": 1}}
+    body = {
+        "input_tokens": 1,
+        "output_tokens": 5,
+        "cache_creation_input_tokens": 9,
+        "cache_creation": {**LONG, "new": 1},
+        "iterations": [compaction],
+    }
+    response = anthropic.decode_response(answering(HELLO, usage=body))
+    assert response.usage is not None
+    assert (response.usage.cache_write_tokens, response.usage.cache_write_long_tokens) == (13, 13)
+    changed = replace(response, usage=replace(response.usage, cache_write_long_tokens=10))
+    written = anthropic.encode_response(changed).body["usage"]
+    assert written["cache_creation"] == {"ephemeral_5m_input_tokens": 6, "ephemeral_1h_input_tokens": 3, "new": 1}
+    assert {**written, "cache_creation": body["cache_creation"]} == body
+
+
+def test_writes_of_an_hour_from_elsewhere_are_a_part_of_all_writes() -> None:
+    usage = Usage(20, 5, cache_write_tokens=9, cache_write_long_tokens=12)
+    written = anthropic.encode_response(Response.of(Message("assistant", "Hi."), usage=usage)).body["usage"]
+    assert written["cache_creation"] == {"ephemeral_5m_input_tokens": 0, "ephemeral_1h_input_tokens": 9}
 
 
 FINISHES: list[tuple[Any, list[Any], str | None]] = [

@@ -114,6 +114,22 @@ def test_what_a_response_means() -> None:
     assert response.usage == Usage(10, 7, 4, 1, 2, Opaque("openai-responses", usage))
 
 
+def test_cache_writes_are_told_by_their_lifetimes() -> None:
+    lifetimes = {"ttl_12h_tokens": 3, "ttl_30m_tokens": 5}
+    details = {"cached_tokens": 0, "cache_write_tokens": 8, "cache_write_tokens_details": lifetimes}
+    usage = {"input_tokens": 10, "input_tokens_details": details, "output_tokens": 7}
+    response = openai_responses.decode_response(body_of(MSG, usage=usage))
+    assert response.usage is not None
+    assert (response.usage.cache_write_tokens, response.usage.cache_write_long_tokens) == (8, 3)
+    claude = translate.response(body_of(MSG, usage=usage), source="openai-responses", target="anthropic").body["usage"]
+    assert claude["cache_creation"] == {"ephemeral_5m_input_tokens": 5, "ephemeral_1h_input_tokens": 3}
+    back = openai_responses.encode_response(replace(response, usage=replace(response.usage, opaque=None)))
+    assert back.body["usage"]["input_tokens_details"] == details
+    chat = openai_chat.encode_response(replace(response, usage=replace(response.usage, opaque=None)))
+    assert [loss.path for loss in chat.losses if loss.concept == "usage_details"] == ["usage.cache_write_long_tokens"]
+    assert "cache_write_tokens_details" not in chat.body["usage"]["prompt_tokens_details"]
+
+
 NOTES: list[tuple[dict[str, Any], Citation]] = [
     (
         {"type": "url_citation", "url": "u", "title": "t", "start_index": 0, "end_index": 2},

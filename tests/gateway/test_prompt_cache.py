@@ -130,9 +130,10 @@ def test_the_marks_of_openais_clients_reach_claude(path: str, strict_model: Play
     assert json.dumps(sent).count('"1h"') == 4
 
 
-USAGE = Usage(1000, 10, cache_read_tokens=600, cache_write_tokens=300)
+USAGE = Usage(1000, 10, cache_read_tokens=600, cache_write_tokens=300, cache_write_long_tokens=100)
 # Gemini counts no tokens that are written, and Ollama none that are cached.
 COUNTED = {"gemini": (1000, 600, 0), "ollama": (1000, 0, 0)}
+COUNTS_LIFETIMES = ("anthropic", "openai-responses")
 
 
 @pytest.mark.sampled
@@ -141,7 +142,7 @@ COUNTED = {"gemini": (1000, 600, 0), "ollama": (1000, 0, 0)}
 def test_cached_tokens_are_told_logged_and_paid(
     source: str, target: str, lenient_model: Playing, *, stream: bool
 ) -> None:
-    prices = Prices({f"{NAMES[target]}/m": PriceSettings(10, 100, 1, 12)})
+    prices = Prices({f"{NAMES[target]}/m": PriceSettings(10, 100, 1, 12, 20)})
     with lenient_model(Scenario([[USAGE, "Yes."]])) as stood:
         context = stood.gateway.context
         before, context.prices = context.prices, prices
@@ -152,19 +153,25 @@ def test_cached_tokens_are_told_logged_and_paid(
             context.prices = before
     total, read, written = COUNTED.get(target, (1000, 600, 300))
     assert (record["input_tokens"], record["cache_read_tokens"], record["cache_write_tokens"]) == (total, read, written)
-    dollars = ((total - read - written) * 10 + read * 1 + written * 12 + 10 * 100) / 1e6
+    long = 100 if target in COUNTS_LIFETIMES else 0
+    assert record.get("cache_write_long_tokens", 0) == long
+    dollars = ((total - read - written) * 10 + read * 1 + (written - long) * 12 + long * 20 + 10 * 100) / 1e6
     assert record["cost"] == pytest.approx(dollars, abs=1e-9)
     assert answer.usage is not None
     told = answer.usage.input_tokens, answer.usage.cache_read_tokens or 0, answer.usage.cache_write_tokens or 0
     shown = {"gemini": (total, read, 0), "ollama": (total, 0, 0)}.get(source, (total, read, written))
     assert told == shown
+    assert (answer.usage.cache_write_long_tokens or 0) == (long if source in COUNTS_LIFETIMES else 0)
 
 
 def test_a_reservation_covers_a_cache_that_is_written() -> None:
-    prices = Prices({"anthropic/m": PriceSettings(10, 100, 1, 20), "openai/m": PriceSettings(10, 100)})
-    claude, gpt = (Candidate(PROVIDERS[name], "m") for name in ("anthropic", "openai"))
+    listed = {"anthropic": PriceSettings(10, 100, 1, 20), "gemini": PriceSettings(10, 100, 1, None, 30)}
+    prices = Prices({f"{name}/m": price for name, price in {**listed, "openai": PriceSettings(10, 100)}.items()})
+    claude, gemini, gpt = (Candidate(PROVIDERS[name], "m") for name in ("anthropic", "gemini", "openai"))
     tokens = Tokens(1000, 10)
     assert prices.highest_cost(claude, tokens) == prices.cost(claude, Tokens(1000, 10, cache_write=1000))
+    long = Tokens(1000, 10, cache_write=1000, cache_write_long=1000)
+    assert prices.highest_cost(gemini, tokens) == prices.cost(gemini, long) == 1000 * (1000 * 30 + 10 * 100)
     assert prices.highest_cost(gpt, tokens) == prices.cost(gpt, tokens)
 
 

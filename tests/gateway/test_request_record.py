@@ -38,6 +38,13 @@ def test_cached_tokens_follow_the_others() -> None:
     assert msgspec.json.encode(record).decode() == line + "}"
 
 
+def test_tokens_that_were_written_for_long_follow_those_that_were_written() -> None:
+    record = msgspec.structs.replace(RECORD, cache_read_tokens=2, cache_write_tokens=7, cache_write_long_tokens=3)
+    cached = '"cache_read_tokens":2,"cache_write_tokens":7,"cache_write_long_tokens":3,'
+    line = LINE.replace('"output_tokens":null,', f'"output_tokens":null,{cached}')
+    assert msgspec.json.encode(record).decode() == line + "}"
+
+
 def test_providers_that_continued_an_answer_come_last() -> None:
     record = msgspec.structs.replace(RECORD, continued_by=["gemini/x"])
     assert msgspec.json.encode(record).decode() == LINE + ',"continued_by":["gemini/x"]}'

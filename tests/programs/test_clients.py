@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.programs.trial import MODELS, WORDS, WORDS_OF
+from tests.programs.trial import COUNTING, MODELS, WORDS, WORDS_OF
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = Path(os.environ.get("TOOLWIRE_PROGRAMS", ROOT / ".programs"))
@@ -19,6 +19,8 @@ READS = tuple(name for name in WORDS_OF if name != "aider")  # it has no tools: 
 # Each cell takes seconds: those that stop for good at a 503 are not tried with faults.
 ECHOES = ("claude", "codex", "codex-http", "gemini", "opencode")  # others look for the tools of servers by a search
 LOOKS = (*ECHOES, "qwen", "pi")  # Copilot shows no picture to a model that it does not know
+OWN_WIRE = {"claude": "anthropic", "codex": "openai-responses"}
+CACHES = [wire for wire in MODELS if wire != "ollama"]  # it reports no cached tokens
 RETRIES = ("claude", "codex", "codex-http", "gemini", "opencode", "copilot", "pi")
 
 
@@ -96,3 +98,22 @@ def test_codex_asks_for_its_own_models_and_gets_others(program: str, name: str, 
     assert len(told["read"]) == 2, told["output"]
     assert "gr\u00fcn!" in told["echoed"], told["output"]
     assert told["pictures"] == 1, told["output"]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("wire", CACHES)
+@pytest.mark.parametrize("program", [name for name in WORDS_OF if name.partition("-")[0] in COUNTING])
+def test_a_program_reads_its_own_prompt_from_the_cache(program: str, wire: str, tmp_path: Path) -> None:
+    told = tried(program, wire, tmp_path, "--counts")
+    assert (told["file"], told["refused"], told["exit"]) == (WORDS, [], 0), told["output"]
+    first, *later = told["cached"]
+    assert len(later) >= 2
+    assert first == 0
+    assert all(count > 0 for count in later), told["cached"]
+    assert later[0] >= 0.95 * told["prompts"][0], told
+    assert told["counted"] >= sum(later), told["output"]
+    if OWN_WIRE.get(program) == wire:  # bench/price.py replays it
+        recorded = FOLDER / "recorded"
+        recorded.mkdir(exist_ok=True)
+        shutil.copy(tmp_path / "first.json", recorded / f"{program}.json")

@@ -2,13 +2,14 @@
 
 Where it can, it then uses a tool of an MCP server, and looks at a picture.
 
-usage: trial.py PROGRAM WIRE FOLDER [--faults] [--asks MODEL]; it writes what became of it as one line of JSON. It is
-run in a network namespace of its own, so that the program reaches nothing but the gateway.
+usage: trial.py PROGRAM WIRE FOLDER [--faults] [--counts] [--asks MODEL]; it writes what became of it as one line of
+JSON. It is run in a network namespace of its own, so that the program reaches nothing but the gateway.
 """
 
 import base64
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -63,6 +64,11 @@ WORDS_OF: dict[str, list[str]] = {
         "whole",
     ],
     "llm": ["--functions", _FUNCTIONS, "--no-log", TASK],
+}
+# How a program writes the tokens that it was told, and the count of those that were read from a cache.
+COUNTING = {
+    "claude": (["--output-format", "json"], r'"cache_read_input_tokens":(\d+)'),
+    "codex": (["--json"], r'"cached_input_tokens":(\d+)'),
 }
 QUIET = {"CI": "1", "NO_COLOR": "1", "IS_SANDBOX": "1", "LANG": "C.UTF-8", "DISABLE_TELEMETRY": "1"}
 QUIET |= {
@@ -227,6 +233,12 @@ class Playing:
         return [Text("done")]
 
 
+def counted(program: str, output: bytes) -> int:
+    """Return how many cached tokens a program was told of, by its own output."""
+    _, pattern = COUNTING[program.partition("-")[0]]
+    return max((int(count) for count in re.findall(pattern, output.decode(errors="replace"))), default=0)
+
+
 def run(program: str, wire: str, folder: Path, faults: int) -> dict[str, Any]:
     """Run a program, and say what became of it."""
     home, work = folder / "home", folder / "work"
@@ -261,7 +273,11 @@ def run(program: str, wire: str, folder: Path, faults: int) -> dict[str, Any]:
             one.refused.message for one in model.requests if one.refused is not None and one.status not in (429, 503)
         ]
         answered = [one.status for one in model.requests]
+        main = [one for one in model.requests if one.request is not None and one.request.tools]
+        usages = [one.usage for one in main if one.usage is not None]
     note = work / "note.txt"
+    if main:
+        (folder / "first.json").write_bytes(main[0].raw)
     return {
         "exit": code,
         "file": note.read_bytes().decode() if note.exists() else None,
@@ -270,6 +286,9 @@ def run(program: str, wire: str, folder: Path, faults: int) -> dict[str, Any]:
         "pictures": playing.pictures,
         "statuses": answered,
         "refused": refused,
+        "prompts": [usage.input_tokens for usage in usages],
+        "cached": [usage.cache_read_tokens or 0 for usage in usages],
+        "counted": counted(program, output) if program.partition("-")[0] in COUNTING else None,
         "seconds": round(time.monotonic() - start, 1),
         "output": output.decode(errors="replace")[-1500:],
     }
@@ -278,5 +297,8 @@ def run(program: str, wire: str, folder: Path, faults: int) -> dict[str, Any]:
 if __name__ == "__main__":
     if "--asks" in sys.argv:
         WORDS_OF[sys.argv[1]][:0] = ["-m", sys.argv[sys.argv.index("--asks") + 1]]
+    if "--counts" in sys.argv:
+        words = WORDS_OF[sys.argv[1]]
+        words[-1:] = [*COUNTING[sys.argv[1].partition("-")[0]][0], words[-1]]
     told = run(sys.argv[1], sys.argv[2], Path(sys.argv[3]), 2 if "--faults" in sys.argv else 0)
     sys.stdout.write(json.dumps(told) + "\n")

@@ -125,6 +125,21 @@ def test_cache_writes_have_a_price_where_one_is_given() -> None:
     assert catalogue.cost(usage, model) == 23.5
 
 
+@pytest.mark.parametrize(
+    ("price", "long", "cost"),
+    [
+        (Price(10, 0, cache_write=12.5, cache_write_long=20), MILLION, 32.5),
+        (Price(10, 0, cache_write=12.5), MILLION, 25.0),
+        (Price(10, 0, cache_write_long=20), MILLION, 30.0),
+        (Price(10, 0, cache_write=12.5, cache_write_long=20), 3 * MILLION, None),
+        (Price(10, 0, cache_write=12.5, cache_write_long=20), -1, None),
+    ],
+)
+def test_cache_writes_of_a_longer_lifetime_have_their_own_price(price: Price, long: int, cost: float | None) -> None:
+    usage = Usage(2 * MILLION, 0, cache_write_tokens=2 * MILLION, cache_write_long_tokens=long)
+    assert catalogue.cost(usage, Model("m", price=price)) == cost
+
+
 def test_a_model_is_local_and_free_though_no_price_is_given() -> None:
     assert catalogue.cost(Usage(1, 1), Model("m", local=True)) == 0.0
     assert catalogue.cost(Usage(1, 1), Model("m")) is None

@@ -284,3 +284,22 @@ def test_every_local_model_is_free() -> None:
     local = [entry for entry in catalogue.models() if entry.local]
     assert len(local) == 11
     assert [catalogue.cost(Usage(10, 10), entry) for entry in local] == [0.0] * 11
+
+
+@pytest.mark.parametrize(
+    ("name", "minimum"),
+    [("gpt-6.2-sol", 1024), ("gemini-4-argon", 4096), ("claude-opus-5", 512), ("claude-fable-5-2", None)],
+)
+def test_the_shortest_prompt_that_a_provider_caches(name: str, minimum: int | None) -> None:
+    """The guides to prompt caching; None where they do not name the model."""
+    assert known(name, NOVEMBER).cache_minimum == minimum
+
+
+def test_caches_of_anthropics_models_cost_by_their_lifetimes() -> None:
+    """Twice the input price for an hour, by the guide to prompt caching; Opus 5.5 by its own page."""
+    for entry in catalogue.models("anthropic", NOVEMBER):
+        if entry.price is not None:
+            price = entry.price
+            assert (price.cache_write, price.cache_write_long) == (1.25 * price.input, 2 * price.input)
+            share = 0.05 if entry.name == "claude-opus-5-5" else 0.1
+            assert price.cache_read == pytest.approx(share * price.input)

@@ -23,6 +23,7 @@ _PRICES = {
     "output_cost_per_token": "output",
     "cache_read_input_token_cost": "cache_read",
     "cache_creation_input_token_cost": "cache_write",
+    "cache_creation_input_token_cost_above_1hr": "cache_write_long",
 }
 _ENTRY_FIELDS = frozenset({"model_name", "litellm_params", "model_info"})
 _RANKS = ("weight", "order")

@@ -131,6 +131,7 @@ class PriceSettings(Struct, frozen=True, forbid_unknown_fields=True):
     output: float
     cache_read: float | None = None
     cache_write: float | None = None
+    cache_write_long: float | None = None
 
 
 class GatewaySettings(Struct, frozen=True, kw_only=True):

@@ -107,18 +107,22 @@ def without_good_end(choice: Choice, wire: Wire) -> Choice:
 
 # DeepSeek's count of cached tokens (https://api-docs.deepseek.com/guides/kv_cache, 2026-11-27).
 _CACHE_HITS = "prompt_cache_hit_tokens"
+# openai SDK 3.57.0, ResponseUsage.InputTokensDetailsCacheWriteTokensDetails (2026-11-27).
+_LIFETIMES, _LONG_WRITE, _SHORT_WRITE = "cache_write_tokens_details", "ttl_12h_tokens", "ttl_30m_tokens"
 
 
 class Counts:
     """Token counts as OpenAI's two wires name them: the keys of the input tokens and of the output tokens.
 
-    If `complete` is true, a usage from another wire is written with every detail, 0 for those that are not known.
+    - If `complete` is true, a usage from another wire is written with every detail, 0 for those that are not known.
+    - If `has_lifetimes` is true, the tokens that were written to a cache are counted by their lifetimes as well.
     """
 
-    def __init__(self, input_key: str, output_key: str, *, complete: bool = False) -> None:
+    def __init__(self, input_key: str, output_key: str, *, complete: bool = False, has_lifetimes: bool = False) -> None:
         self.input_key: str = input_key
         self.output_key: str = output_key
         self.complete: bool = complete
+        self.has_lifetimes: bool = has_lifetimes
         self._input_details, self._output_details = f"{input_key}_details", f"{output_key}_details"
 
     def are_all_in(self, body: dict[str, Any]) -> bool:
@@ -129,17 +133,20 @@ class Counts:
         """Parse the counts of a response of `dialect`."""
         input_tokens = count_in(body, self.input_key)
         input_details, output_details = body.get(self._input_details), body.get(self._output_details)
-        cache_read = cache_write = reasoning = None
+        cache_read = cache_write = cache_write_long = reasoning = None
         if input_details and type(input_details) is dict:
             cache_read = count_in(input_details, "cached_tokens")
             if "cache_write_tokens" in input_details:
                 cache_write = count_in(input_details, "cache_write_tokens")
+            if type(lifetimes := input_details.get(_LIFETIMES)) is dict:
+                cache_write_long = count_in(lifetimes, _LONG_WRITE)
         if cache_read is None and _CACHE_HITS in body:
             cache_read = count_in(body, _CACHE_HITS)
         if output_details and type(output_details) is dict:
             reasoning = count_in(output_details, "reasoning_tokens")
         output_tokens = total_output(input_tokens, count_in(body, self.output_key), count_in(body, "total_tokens"))
-        return Usage(input_tokens, output_tokens, cache_read, cache_write, reasoning, Opaque(dialect, body))
+        opaque = Opaque(dialect, body)
+        return Usage(input_tokens, output_tokens, cache_read, cache_write, reasoning, opaque, cache_write_long)
 
     def encode(self, usage: Usage, ledger: Ledger) -> dict[str, Any]:
         """Write the counts. A count that is the same as in the response it was read from is written as it was."""
@@ -160,6 +167,8 @@ class Counts:
                 details["cached_tokens"] = read or 0
             if writes_all or written is not None:
                 details["cache_write_tokens"] = written or 0
+        if usage.cache_write_long_tokens is not None:
+            self._encode_long_write(usage.cache_write_long_tokens, body, ledger)
         if writes_all or reasoning is not None:
             body[self._output_details] = {
                 **(body.get(self._output_details) or {}),
@@ -167,6 +176,16 @@ class Counts:
             }
         lose_counts(usage, ledger)
         return body
+
+    def _encode_long_write(self, long: int, body: dict[str, Any], ledger: Ledger) -> None:
+        """Write how many of the tokens that were written to a cache have the longer lifetime."""
+        if not self.has_lifetimes:
+            detail = f"{ledger.dialect} does not count cache writes by their lifetimes"
+            ledger.lose("usage.cache_write_long_tokens", "usage_details", detail)
+            return
+        details: dict[str, Any] = body.setdefault(self._input_details, {})
+        short = max((details.get("cache_write_tokens") or 0) - long, 0)
+        details[_LIFETIMES] = {**(details.get(_LIFETIMES) or {}), _SHORT_WRITE: short, _LONG_WRITE: long}
 
 
 def count_in(body: dict[str, Any], key: str) -> int | None:

@@ -274,6 +274,7 @@ class _Request:
             output_tokens=tokens.output if tokens is not None else None,
             cache_read_tokens=tokens.cache_read if tokens is not None else UNSET,
             cache_write_tokens=tokens.cache_write if tokens is not None else UNSET,
+            cache_write_long_tokens=tokens.cache_write_long or UNSET if tokens is not None else UNSET,
             estimated=tokens is not None and tokens.estimated,
             cost=outcome.cost / NANO,
             continued_by=[continuation.provider for continuation in outcome.continuations] or UNSET,

@@ -1,7 +1,8 @@
 """A cache of translated conversations: a longer request is translated from where the shorter one ended.
 
 Rules of this file:
-- The cache only saves time: without it, an exchange sends the same bytes and reports the same losses.
+- The cache only saves time: without it, an exchange sends the same bytes and reports the same losses. Only
+  the blocks that differ from the conversation's last request are not known without it.
 - It stores bytes and values that no caller gets, so no caller can change what the next request is sent as.
 - An owner (a key of the gateway) finds only its own conversations.
 - A conversation is stored when its beginning is seen for the second time. While lookups of such requests find nothing,
@@ -28,6 +29,7 @@ from toolwire.gateway.cached_prefix import (
     read_extension,
     write_extension,
 )
+from toolwire.gateway.volatile_blocks import find_changed_blocks
 from toolwire.providers.prompt_cache import ConversationStart
 from toolwire.translation.caching import ExchangeHooks
 from toolwire.types import Context, Encoded, Message, Request, ToolCall
@@ -208,6 +210,10 @@ class _Lookup(Struct):
             self._cache.store(self._key, self._data, prefix)
         if self._stores_opening and (prefix := _prefix_of(translation, opening_prefix)) is not None:
             self._cache.store_opening(self._key, self._data, prefix)
+
+    def find_changed_blocks(self, request: Request) -> tuple[str, ...]:
+        """Return the paths of the blocks at the beginning of a request that differ from its conversation's last one."""
+        return find_changed_blocks(self._cache.entries, self._wires.source.DIALECT, request)
 
 
 class _FoundRequest(Struct, frozen=True):

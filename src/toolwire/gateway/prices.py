@@ -3,8 +3,8 @@
 Rules of this file:
 - A price is the one of the settings, or the catalogue's price of this day. A model without a price is not free.
 - In the settings, `PROVIDER/*` is the price of the models that match no other name. A name without `*` comes first.
-- Before a request, the estimate is high: one token for three bytes, all of them written to a cache, and the longest
-  answer that the request allows.
+- Before a request, the estimate is high: one token for three bytes, all of them written to a cache at its highest
+  price, and the longest answer that the request allows.
   Afterwards the provider's report counts. If there is none, the gateway estimates from what was received.
 - Money is rounded up.
 """
@@ -35,12 +35,16 @@ _read = msgspec.json.Decoder().decode
 
 
 class Tokens(Struct, frozen=True):
-    """Input and output tokens. `estimated` is True if a provider did not report them."""
+    """Input and output tokens. `estimated` is True if a provider did not report them.
+
+    `input` includes `cache_read` and `cache_write`. `cache_write` includes `cache_write_long`.
+    """
 
     input: int = 0
     output: int = 0
     cache_read: int = 0
     cache_write: int = 0
+    cache_write_long: int = 0
     estimated: bool = False
 
 
@@ -75,19 +79,32 @@ class Prices:
         if price is None:
             return 0
         read, written = tokens.cache_read, tokens.cache_write
+        long = min(tokens.cache_write_long, written)
         cost: float = max(0, tokens.input - read - written) * price.input + tokens.output * price.output
         if read:
             cost += read * (price.input if price.cache_read is None else price.cache_read)
         if written:
-            cost += written * (price.input if price.cache_write is None else price.cache_write)
+            cost += (written - long) * _write_rate(price) + long * _long_write_rate(price)
         return math.ceil(_NANO_OF_MILLION * float(cost))
 
     def highest_cost(self, candidate: Candidate, tokens: Tokens) -> int:
         """Return the cost of `tokens` if all of the input is written to a cache, which may cost more."""
-        price = self.of(candidate)
-        if price is None or price.cache_write is None or price.cache_write <= price.input:
+        price, replace = self.of(candidate), msgspec.structs.replace
+        if price is None or max(_write_rate(price), _long_write_rate(price)) <= price.input:
             return self.cost(candidate, tokens)
-        return self.cost(candidate, msgspec.structs.replace(tokens, cache_read=0, cache_write=tokens.input))
+        long = tokens.input if _long_write_rate(price) > _write_rate(price) else 0
+        written = replace(tokens, cache_read=0, cache_write=tokens.input, cache_write_long=long)
+        return self.cost(candidate, written)
+
+
+def _write_rate(price: Any) -> float:
+    rate: float = price.input if price.cache_write is None else price.cache_write
+    return rate
+
+
+def _long_write_rate(price: Any) -> float:
+    """Return the price of a cache write with the longer lifetime."""
+    return _write_rate(price) if price.cache_write_long is None else float(price.cache_write_long)
 
 
 @lru_cache(1024)
@@ -146,6 +163,7 @@ def used(usage: Usage | None, sent: int, characters: int, *, complete: bool) -> 
         max(output_tokens or 0, received) if estimated else output_tokens or 0,
         _reported(usage.cache_read_tokens if usage is not None else None) or 0,
         _reported(usage.cache_write_tokens if usage is not None else None) or 0,
+        _reported(usage.cache_write_long_tokens if usage is not None else None) or 0,
         estimated,
     )
 

@@ -39,6 +39,8 @@ class RequestRecord(Struct, frozen=True, kw_only=True):
     """The tokens of the input that were read from a provider's prompt cache. Left out if no provider was asked."""
     cache_write_tokens: int | UnsetType = UNSET
     """The tokens of the input that were written to a provider's prompt cache. Left out if no provider was asked."""
+    cache_write_long_tokens: int | UnsetType = UNSET
+    """Those of `cache_write_tokens` that were written for the longer lifetime. Left out if there are none."""
     estimated: bool
     """True if a provider reported no tokens, so that the gateway estimated them."""
     cost: float

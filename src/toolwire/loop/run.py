@@ -387,7 +387,10 @@ def _result_of(call: ToolCall, known: dict[int, ToolResult], missing: str) -> To
     return failure(call, missing) if result is None else replace(result, tool_call_id=call.id, name=call.name)
 
 
-_COUNTS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "reasoning_tokens")
+_COUNTS = (
+    *("input_tokens", "output_tokens", "reasoning_tokens"),
+    *("cache_read_tokens", "cache_write_tokens", "cache_write_long_tokens"),
+)
 
 
 def add_usage(one: Usage | None, other: Usage | None) -> Usage | None:

@@ -35,12 +35,16 @@ Text = Annotated[str, Meta(min_length=1)]
 
 
 class Price(Struct, frozen=True, forbid_unknown_fields=True):
-    """A price in USD per million tokens. `until` is its last day, and `after` the price that is announced to follow."""
+    """A price in USD per million tokens. `until` is its last day, and `after` the price that is announced to follow.
+
+    `cache_write_long` is the price of a cache write with the provider's longer lifetime, if it differs.
+    """
 
     input: _Amount
     output: _Amount
     cache_read: _Amount | None = None
     cache_write: _Amount | None = None
+    cache_write_long: _Amount | None = None
     currency: Literal["USD"] = "USD"
     as_of: str = ""
     source: str = ""
@@ -365,12 +369,14 @@ def _charge(usage: "Usage | None", price: Price | None) -> float | None:
     if usage is None or usage.input_tokens is None or usage.output_tokens is None:
         return None
     read, write = usage.cache_read_tokens or 0, usage.cache_write_tokens or 0
-    if not all(map(is_count, (usage.input_tokens, usage.output_tokens, read, write))):
+    long = usage.cache_write_long_tokens or 0
+    if not all(map(is_count, (usage.input_tokens, usage.output_tokens, read, write, long))) or long > write:
         return None
     fresh = usage.input_tokens - read - write
     if fresh < 0:
         return None
-    cached = [(read, price.cache_read), (write, price.cache_write)]
+    long_rate = price.cache_write if price.cache_write_long is None else price.cache_write_long
+    cached = [(read, price.cache_read), (write - long, price.cache_write), (long, long_rate)]
     fresh += sum([tokens for tokens, rate in cached if rate is None])
     total = fresh / _MILLION * price.input + usage.output_tokens / _MILLION * price.output
     return total + sum([tokens / _MILLION * rate for tokens, rate in cached if rate is not None])

@@ -18,9 +18,10 @@ from toolwire.dialects import dialect
 from toolwire.encoding.finish import has_complete_calls
 from toolwire.testing.rules import WireRequest
 from toolwire.testing.rules_anthropic import prefix_of
+from toolwire.testing.rules_openai_responses import conversation
 from toolwire.testing.sealing import count_tokens, make_id, seal, token
 from toolwire.testing.steps import Cut, Expect, Fail, Finish, Pace, Raw, ScriptStep, Wait
-from toolwire.testing.wires import WIRES
+from toolwire.testing.wires import WIRES, key_of
 from toolwire.types import Choice, Error, Message, Part, Response, Text, Thinking, ToolCall, Usage
 from toolwire.wire.arguments import format_arguments
 
@@ -132,9 +133,7 @@ def fill_in(response: Response, request: WireRequest, number: int, now: float) -
     for index, choice in enumerate(response.choices):
         parts = _sign(_number(choice.message.parts, request, (number, index)), request)
         choices.append(replace(choice, message=replace(choice.message, content=parts)))
-    usage = response.usage or Usage(
-        count_tokens(request.body), count_tokens([_plain(choice.message.parts) for choice in choices])
-    )
+    usage = response.usage or _count(request, [_plain(choice.message.parts) for choice in choices], now)
     name = make_id(wire.answer_id, 24, number, now, request.body) if traits.has_response_ids else None
     created = (now if wire.has_split_seconds else int(now)) if traits.has_response_times else None
     return replace(
@@ -144,6 +143,25 @@ def fill_in(response: Response, request: WireRequest, number: int, now: float) -
         model=response.model or request.model,
         id=response.id or name,
         created=created if response.created is None else response.created,
+    )
+
+
+def _count(request: WireRequest, answer: Any, now: float) -> Usage:
+    """Return the tokens of a request and its answer, and those of the prompt cache if one was used."""
+    body, name = request.body, request.dialect
+    if name == "openai-responses" and body.get("previous_response_id") is not None:
+        body = {**body, "input": conversation(request)}
+    tokens, output = count_tokens(body), count_tokens(answer)
+    account = key_of(name, request.headers, request.query) or ""
+    cached = request.memory.prompts.use(name, body, request.model, now, account)
+    if not (cached.read or cached.written):
+        return Usage(tokens, output)
+    return Usage(
+        max(tokens, cached.prompt),
+        output,
+        cache_read_tokens=cached.read,
+        cache_write_tokens=cached.written,
+        cache_write_long_tokens=cached.written_long,
     )
 
 

@@ -37,6 +37,7 @@ from toolwire.types import (
     TextDelta,
     Thinking,
     ThinkingDelta,
+    Usage,
     UsageDelta,
 )
 
@@ -56,7 +57,8 @@ _Piece = bytes | float | Close
 class Reply(Struct, frozen=True):
     """An HTTP reply: its status and headers, and the pieces of its body.
 
-    `whole` is true if the length of the body is known and sent; `body` is the body as a client parses it.
+    `whole` is true if the length of the body is known and sent; `body` is the body as a client parses it. `usage` are
+    the tokens of the answer.
     """
 
     status: int
@@ -66,6 +68,7 @@ class Reply(Struct, frozen=True):
     body: Any = None
     length: int | None = None
     losses: tuple[Loss, ...] = ()
+    usage: Usage | None = None
 
 
 def error_reply(failure: Fail, name: str, cues: Iterable[Any] = ()) -> Reply:

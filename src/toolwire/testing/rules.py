@@ -16,6 +16,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from toolwire.testing.prompt_cache import PromptCache
 from toolwire.types import ErrorKind
 
 _MAX_ANSWERS = 10_000
@@ -42,13 +43,14 @@ class Rejection(Exception):
 
 
 class ServerMemory:
-    """The state of a server: signatures of scripts, stored answers, and which item needs which other one."""
+    """The state of a server: signatures, stored answers, which item needs which other one, and cached prompts."""
 
     def __init__(self) -> None:
         self.signatures: set[str] = set()
         self.answers: OrderedDict[str, dict[str, Any]] = OrderedDict()
         self.inputs: dict[str, list[Any]] = {}
         self.items: dict[str, str | None] = {}
+        self.prompts: PromptCache = PromptCache()
 
     def store_answer(self, body: dict[str, Any], items: list[Any]) -> None:
         """Store an answer with all items that led to it; the oldest answer is deleted."""

@@ -27,7 +27,7 @@ from toolwire.testing.sealing import make_id
 from toolwire.testing.steps import Fail, Turn, unmet
 from toolwire.testing.wires import JSON, VERSION, WIRES, check_key, judge, token_count
 from toolwire.translation.paths import RouteMatch, match_route, stream_quirks, wants_stream
-from toolwire.types import Error, Loss, Opaque, Request
+from toolwire.types import Error, Loss, Opaque, Request, Usage
 from toolwire.wire.bodies import read_body
 
 _NOT_JSON = {
@@ -55,6 +55,7 @@ class Received:
 
     - `request` is the body as a canonical value, or None if it cannot be decoded.
     - `status` is that of the reply, `response` its body if it was sent whole, `losses` what its wire could not express.
+    - `usage` are the tokens of the reply, those of the prompt cache included. It is None if no model answered.
     - `refused` is the error if the server rejected the request.
     - `sent` counts the bytes of the body that were sent. `gone` is true if the client disconnected before the end. Both
       are final when `over` is set.
@@ -74,6 +75,7 @@ class Received:
         self.refused: Error | None = None
         self.response: Any = None
         self.losses: tuple[Loss, ...] = ()
+        self.usage: Usage | None = None
         self.sent = 0
         self.gone = False
         self.over: threading.Event = threading.Event()
@@ -128,6 +130,7 @@ class Service:
         except Rejection as rejection:
             reply = _reject(received, rejection)
         received.status, received.response, received.losses = reply.status, reply.body, reply.losses
+        received.usage = reply.usage
         wire = WIRES[received.dialect or "openai-chat"]
         name = make_id(wire.request_id, 24, len(self.requests), received.path)
         return replace(reply, headers=(*reply.headers, (wire.request_header, name)))
@@ -234,10 +237,12 @@ class Service:
         if isinstance(script.first, Fail):
             return error_reply(script.first, name, script.cues)
         script = replace(script, response=fill_in(script.response, wire_request, number, self._now()))
-        if not streams:
-            return whole_reply(script, name, request)
-        query = "&".join(f"{key}={value}" for key, value in wire_request.query.items())
-        return stream_reply(script, name, request, **stream_quirks(name, wire_request.body, f"?{query}"))
+        if streams:
+            query = "&".join(f"{key}={value}" for key, value in wire_request.query.items())
+            reply = stream_reply(script, name, request, **stream_quirks(name, wire_request.body, f"?{query}"))
+        else:
+            reply = whole_reply(script, name, request)
+        return replace(reply, usage=script.response.usage if script.answers else None)
 
     def _now(self) -> float:
         """Return the time of an answer; no two answers have the same one."""

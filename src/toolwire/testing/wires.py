@@ -98,15 +98,20 @@ _WRONG_KEY = (
 )
 
 
-def check_key(name: str, headers: Mapping[str, str], query: Mapping[str, str], expected: str | None) -> None:
-    """Raise Rejection for a missing or wrong key. Ollama needs none by default."""
+def key_of(name: str, headers: Mapping[str, str], query: Mapping[str, str]) -> str | None:
+    """Return the key of a request, from the places where the servers of its dialect look for it."""
     scheme, _, bearer = headers.get("authorization", "").partition(" ")
     bearer = bearer.strip() if scheme.lower() == "bearer" else ""
     candidates = {
         "anthropic": (headers.get("x-api-key"), bearer),
         "gemini": (headers.get("x-goog-api-key"), query.get("key"), bearer),
     }
-    key = next(filter(None, candidates.get(name, (bearer, headers.get("api-key")))), None)
+    return next(filter(None, candidates.get(name, (bearer, headers.get("api-key")))), None)
+
+
+def check_key(name: str, headers: Mapping[str, str], query: Mapping[str, str], expected: str | None) -> None:
+    """Raise Rejection for a missing or wrong key. Ollama needs none by default."""
+    key = key_of(name, headers, query)
     if expected in (None, key) and (key is not None or name == "ollama"):
         return
     match name:

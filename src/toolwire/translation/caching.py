@@ -3,7 +3,8 @@
 Rules of this file:
 - Translation stores nothing between two calls. A caller that wants earlier translations to be reused passes a cache.
   The gateway's cache is `gateway/prefix_cache.py`.
-- A cache only saves time: without it, an exchange sends the same bytes and reports the same losses.
+- A cache only saves time: without it, an exchange sends the same bytes and reports the same losses. Only
+  the blocks that differ from the conversation's last request are not known without it.
 """
 
 from collections.abc import Sequence
@@ -78,6 +79,9 @@ class CacheLookup(Protocol):
 
         `start` is the start of the conversation as the client sent it.
         """
+
+    def find_changed_blocks(self, request: Request) -> Sequence[str]:
+        """Return the paths of the blocks at the beginning of a request that differ from its conversation's last one."""
 
 
 class TranslationCache(Protocol):

@@ -66,6 +66,9 @@ class Sides(Struct, frozen=True):
         return self.target.DIALECT if self.provider is None else self.provider.name
 
 
+_VOLATILE = "it differs from the conversation's last request, so no prompt cache matches it and what follows it"
+
+
 class RequestSettings(Struct, frozen=True, kw_only=True):
     """How a caller wants a request to be sent."""
 
@@ -245,6 +248,8 @@ class ExchangeRequest:
         if self._encoded is None:
             cached = None if self._memory or self._cached is None else self._cached.encode()
             encoded = self._use_prompt_cache(self._encode() if cached is None else cached)
+            if cached is None and self._volatile_losses:
+                encoded = replace(encoded, losses=(*encoded.losses, *self._volatile_losses))
             self._encoded = self._with_billing_loss(encoded) if self._removed_billing.lines else encoded
         return self._encoded
 
@@ -314,6 +319,16 @@ class ExchangeRequest:
             if full_quirks.id_grammar is None:
                 lookup.store(self.body, request, encoded, full_quirks, self._start)
         return encoded
+
+    @cached_property
+    def _volatile_losses(self) -> tuple[Loss, ...]:
+        """The blocks that have changed since the conversation's last request. They stay where they are.
+
+        A cached translation has the same beginning as the last request.
+        """
+        paths = () if self._lookup is None else self._lookup.find_changed_blocks(self.request)
+        losses = tuple(Loss(path, "volatile", "kept", _VOLATILE, "formal") for path in paths)
+        return name_source_paths(losses, self.body, self.sides.source.SETTING_PATHS)
 
     def _target_request(self, turns: SplitTurns | None = None) -> Request:
         """Return the request with its model, with restored turns, and without thinking that was only shown.

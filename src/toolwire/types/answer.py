@@ -70,6 +70,9 @@ def is_count(value: Any) -> bool:
 class Usage(Struct, frozen=True):
     """The tokens of one exchange. `input_tokens` includes cached tokens, `output_tokens` those of thinking.
 
+    `cache_write_tokens` includes `cache_write_long_tokens`: those that were written for the longer lifetime of the
+    provider's cache, an hour at Anthropic and twelve at OpenAI.
+
     >>> from toolwire import Usage
     >>> usage = Usage(input_tokens=12, output_tokens=3)
     >>> usage.total_tokens, usage["prompt_tokens"]
@@ -82,6 +85,7 @@ class Usage(Struct, frozen=True):
     cache_write_tokens: int | None = None
     reasoning_tokens: int | None = None
     opaque: Opaque | None = None
+    cache_write_long_tokens: int | None = None
 
     @property
     def total_tokens(self) -> int:

@@ -7,7 +7,9 @@ from msgspec import Struct
 
 from toolwire.errors import InvalidBody
 
-Action = Literal["dropped", "approximated", "moved", "renamed", "merged", "defaulted", "repaired", "added", "deferred"]
+Action = Literal[
+    "dropped", "approximated", "moved", "renamed", "merged", "defaulted", "repaired", "added", "deferred", "kept"
+]
 Severity = Literal["semantic", "minor", "formal"]
 
 

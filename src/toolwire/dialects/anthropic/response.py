@@ -183,6 +183,7 @@ def encode_stop_reason(choice: Choice, ledger: Ledger, *, may_run: bool, has_bro
     return stop_reason
 
 
+_LONG_WRITE, _SHORT_WRITE = "ephemeral_1h_input_tokens", "ephemeral_5m_input_tokens"
 _COUNT_FIELDS = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
 # Iterations whose tokens are not in the counts of the answer: compactions (anthropic 2.11.0, BetaUsage.iterations,
 # 2026-11-20) and advisors (recorded answers).
@@ -203,16 +204,42 @@ def decode_usage(body: dict[str, Any]) -> Usage:
     details = body.get("output_tokens_details")
     thinking = count_in(details, "thinking_tokens") if type(details) is dict else None
     prompt = None if fresh is None else fresh + (read or 0) + (written or 0)
-    return Usage(prompt, output, read, written, thinking, Opaque(DIALECT, body))
+    return Usage(prompt, output, read, written, thinking, Opaque(DIALECT, body), _count_long(body, written))
+
+
+def _count_long(body: dict[str, Any], written: int | None) -> int | None:
+    """Return how many of the `written` tokens are cached for an hour, or None if the answer does not report it."""
+    count = _long_write(body)
+    return None if count is None else min(count + _count_separate_long(body), written or 0)
+
+
+def _count_separate_long(body: dict[str, Any]) -> int:
+    return sum(_long_write(entry) or 0 for entry in _separate(body))
+
+
+def _long_write(body: dict[str, Any]) -> int | None:
+    writes = body.get("cache_creation")
+    return count_in(writes, _LONG_WRITE) if type(writes) is dict else None
 
 
 def _count_separate(body: dict[str, Any], key: str) -> int:
     """Return the tokens of the iterations that the counts of the answer exclude."""
+    return sum(count_in(entry, key) or 0 for entry in _separate(body))
+
+
+def _encode_writes(long: int, body: dict[str, Any]) -> dict[str, Any]:
+    """Return the cache writes of an answer by their lifetimes: `long` of them are cached for an hour."""
+    written = body.get("cache_creation_input_tokens") or 0
+    long = max(min(long - _count_separate_long(body), written), 0)
+    return {**(body.get("cache_creation") or {}), _SHORT_WRITE: written - long, _LONG_WRITE: long}
+
+
+def _separate(body: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the iterations that the counts of the answer exclude."""
     iterations = body.get("iterations")
     if type(iterations) is not list:
-        return 0
-    separate = [entry for entry in iterations if type(entry) is dict and entry.get("type") in _SEPARATE_ITERATIONS]
-    return sum(count_in(entry, key) or 0 for entry in separate)
+        return []
+    return [entry for entry in iterations if type(entry) is dict and entry.get("type") in _SEPARATE_ITERATIONS]
 
 
 def encode_usage(usage: Usage, ledger: Ledger, unknown: Mapping[str, Any] = _NOTHING) -> dict[str, Any]:
@@ -235,6 +262,8 @@ def encode_usage(usage: Usage, ledger: Ledger, unknown: Mapping[str, Any] = _NOT
     if written is not None or not is_native:
         counts["cache_creation_input_tokens"] = written or 0
     body |= {key: max(count - _count_separate(body, key), 0) for key, count in counts.items()}
+    if usage.cache_write_long_tokens is not None:
+        body["cache_creation"] = _encode_writes(usage.cache_write_long_tokens, body)
     if usage.reasoning_tokens is not None:
         body["output_tokens_details"] = {
             **(body.get("output_tokens_details") or {}),

@@ -329,7 +329,8 @@ def encode_usage(usage: Usage, ledger: Ledger) -> dict[str, Any]:
         body["totalTokenCount"] = usage.total_tokens
     if (usage.reasoning_tokens or 0) > (usage.output_tokens or 0):
         ledger.lose("usage.output_tokens", "usage", f"{DIALECT} counts thoughts separately", "approximated")
-    if usage.cache_write_tokens is not None:
-        ledger.lose("usage.cache_write_tokens", "usage", f"{DIALECT} does not count it")
+    for field in ("cache_write_tokens", "cache_write_long_tokens"):
+        if getattr(usage, field) is not None:
+            ledger.lose(f"usage.{field}", "usage", f"{DIALECT} does not count it")
     lose_counts(usage, ledger)
     return write_keys(body, snake_keys)

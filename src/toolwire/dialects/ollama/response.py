@@ -148,7 +148,7 @@ def _encode_usage(usage: Usage, body: dict[str, Any], ledger: Ledger) -> None:
         count = getattr(usage, field)
         if count is not None or not is_native:
             body[key] = count or 0
-    for field in ("cache_read_tokens", "cache_write_tokens", "reasoning_tokens"):
+    for field in ("cache_read_tokens", "cache_write_tokens", "cache_write_long_tokens", "reasoning_tokens"):
         if getattr(usage, field) is not None:
             ledger.lose(f"usage.{field}", "usage_details", f"{DIALECT} does not report them")
     lose_counts(usage, ledger)

@@ -56,7 +56,7 @@ from toolwire.types.spelling.openai_responses import (
 )
 from toolwire.wire.names import fingerprint, number_of
 
-_COUNTS = Counts("input_tokens", "output_tokens", complete=True)
+_COUNTS = Counts("input_tokens", "output_tokens", complete=True, has_lifetimes=True)
 # openai 3.52.0, ResponseStatus (2026-11-20).
 _FINISH_OF_STATUS = {
     "completed": "stop",
