@@ -82,7 +82,7 @@ def readiness(url: str) -> int:
 def test_a_key_is_made_listed_shown_and_revoked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = settings(tmp_path, "http://127.0.0.1:1")
     options = ["--models", "sonnet,openai/*", "--requests", "60/min", "--tokens", "100000", "--budget", "300/month"]
-    key = create(file, capsys, *options, "--expires", "30d")
+    key = create(file, capsys, *options, "--expires", "30d", "--team", "core", "--user", "ann", "--admin")
     assert main(["keys", "create", "--config", file, "--name", "ci"]) == 2
     refused = capsys.readouterr()
     assert (refused.out, f"'ci' is the name of the key {key[3:11]}; revoke that key" in refused.err) == ("", True)
@@ -95,6 +95,7 @@ def test_a_key_is_made_listed_shown_and_revoked(tmp_path: Path, capsys: pytest.C
     assert shown["limits"] == {"requests": "60/min", "tokens": "100000/min", "budget": "300/month"}
     assert shown["taken"] == {"requests": 0, "tokens": 0, "budget": 0.0}
     assert shown["expires"] > shown["created"]
+    assert (shown["team"], shown["user"], shown["admin"]) == ("core", "ann", True)
     assert main(["keys", "revoke", "ci", "--config", file]) == 0
     create(file, capsys)  # the name of a revoked key is free
     assert main(["keys", "list", "--config", file]) == 0
@@ -117,6 +118,8 @@ def test_a_key_is_made_listed_shown_and_revoked(tmp_path: Path, capsys: pytest.C
         (["create", "--name", "ci", "--expires", "soon"], "30s, 15m, 24h or 7d"),
         (["create", "--name", "ci", "--expires", "99999999999d"], "expires year"),
         (["create", "--name", ""], "1 to 100"),
+        (["create", "--name", "ci", "--team", "x" * 101], "team must be a printable text of at most 100 characters"),
+        (["create", "--name", "ci", "--user", "a\nb"], "user must be a printable text of at most 100 characters"),
         (["create", "--name", "ci", "--models", ""], "models must name a model"),
         (["create", "--name", "ci", "--models", " , "], "models must name a model"),
         (["create", "--name", "ci", "--expires", "0d"], "expires must be more than 0 seconds"),

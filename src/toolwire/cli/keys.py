@@ -26,6 +26,9 @@ def add(commands: Any) -> None:
     actions = command.add_subparsers(metavar="ACTION")
     create = actions.add_parser("create", help="create a key, and print it once")
     create.add_argument("--name", required=True, help="the name of the key's owner, which no other key has")
+    create.add_argument("--team", default="", help="the team that `toolwire usage` counts the key for")
+    create.add_argument("--user", default="", help="the person that `toolwire usage` counts the key for")
+    create.add_argument("--admin", action="store_true", help="let the key read the usage of all keys")
     create.add_argument("--models", metavar="A,B/*", help="the models that the key may use (default: all)")
     for limit, (example, text) in _LIMITS.items():
         create.add_argument(f"--{limit}", metavar=example, help=text)
@@ -68,7 +71,8 @@ def _create(options: argparse.Namespace) -> int:
     models = [name.strip() for name in (options.models or "").split(",") if name.strip()]
     if options.models is not None and not models:
         raise InvalidField("models", "must name a model; without --models the key may ask for all")
-    text, key = mint(options.name, models, limits, now, expires)
+    of_whom: dict[str, Any] = {"team": options.team, "user": options.user, "is_admin": options.admin}
+    text, key = mint(options.name, models, limits, now, expires, **of_whom)
     with _ledger(options) as ledger:
         ledger.add_named(key)
     print(text)
@@ -107,6 +111,9 @@ def _show(options: argparse.Namespace) -> int:
     record = {
         "id": key.id,
         "name": key.name,
+        "team": key.team,
+        "user": key.user,
+        "admin": key.is_admin,
         "state": key.state(now),
         "models": list(key.models) or ["*"],
         "limits": {limit.kind: str(limit) for limit in key.limits},

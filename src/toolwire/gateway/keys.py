@@ -24,6 +24,7 @@ from toolwire.types.readable import readable
 NANO = 1_000_000_000
 _FIXED_WINDOWS = {"min": 60, "hour": 3600, "day": 86_400}
 _LONGEST_MONTH = 31
+_LONGEST_NAME = 100
 _ALPHABET = "abcdefghijkmnpqrstuvwxyz23456789"
 _KEY_PATTERN = re.compile(r"tw-(?P<id>[a-z2-9]{8})[a-z2-9]{32}", re.ASCII)
 _LIMIT = re.compile(r"(?P<number>\d{1,15}(?:\.\d{1,9})?)(?:/(?P<window>min|hour|day|month))?", re.ASCII)
@@ -66,6 +67,9 @@ class Key(Struct, frozen=True, kw_only=True):
     name: str
     salt: bytes
     hash: bytes
+    team: str = ""
+    user: str = ""
+    is_admin: bool = False
     models: tuple[str, ...] = ()
     limits: tuple[Limit, ...] = ()
     created: float = 0.0
@@ -105,11 +109,25 @@ def limit_of(kind: str, text: str) -> Limit:
 
 
 def mint(
-    name: str, models: Iterable[str], limits: Iterable[Limit], now: float, expires: float | None
+    name: str,
+    models: Iterable[str],
+    limits: Iterable[Limit],
+    now: float,
+    expires: float | None,
+    *,
+    team: str = "",
+    user: str = "",
+    is_admin: bool = False,
 ) -> tuple[str, Key]:
-    """Make a key. Return its text, which is printed once, and the part to store."""
-    if not (name.isprintable() and 0 < len(name) <= 100):
-        raise InvalidField("name", "must be a text of 1 to 100 characters")
+    """Make a key. Return its text, which is printed once, and the part to store.
+
+    `team` and `user` are for the reports of usage. A key with `is_admin` may read what concerns all keys.
+    """
+    if not (name.isprintable() and 0 < len(name) <= _LONGEST_NAME):
+        raise InvalidField("name", f"must be a text of 1 to {_LONGEST_NAME} characters")
+    for field, text in (("team", team), ("user", user)):
+        if not (text.isprintable() and len(text) <= _LONGEST_NAME):
+            raise InvalidField(field, f"must be a printable text of at most {_LONGEST_NAME} characters")
     text = "tw-" + "".join(secrets.choice(_ALPHABET) for _ in range(40))
     salt = secrets.token_bytes(16)
     key = Key(
@@ -117,6 +135,9 @@ def mint(
         name=name,
         salt=salt,
         hash=_hash(salt, text),
+        team=team,
+        user=user,
+        is_admin=is_admin,
         models=tuple(models),
         limits=tuple(limits),
         created=now,

@@ -41,7 +41,11 @@ _keys = sql.Table(
     sql.Column("created", sql.Float, nullable=False),
     sql.Column("expires", sql.Float),
     sql.Column("revoked", sql.Float),
+    sql.Column("team", sql.String(100), nullable=False, server_default=""),
+    sql.Column("user", sql.String(100), nullable=False, server_default=""),
+    sql.Column("is_admin", sql.Boolean, nullable=False, server_default=sql.false()),
 )
+_ADDED_COLUMNS = ("team", "user", "is_admin")
 _windows = sql.Table(
     "toolwire_windows",
     _TABLES,
@@ -120,6 +124,7 @@ class LimitLedger:
             if not self._is_sqlite:  # two processes that start together create the tables once
                 connection.execute(sql.text("SELECT pg_advisory_xact_lock(7566047373982433)"))
             _TABLES.create_all(connection)
+            _add_columns(connection)
 
     def check(self) -> None:
         """Raise an error if the files of the database were removed, moved or replaced: writes would be lost."""
@@ -292,6 +297,15 @@ def _bound_locks(connection: Any, _record: Any) -> None:
         cursor.execute(f"SET idle_in_transaction_session_timeout = {_STUCK_MS}")
         cursor.execute(f"SET lock_timeout = {_LOCKED_MS}")
     connection.commit()
+
+
+def _add_columns(connection: sql.Connection) -> None:
+    """Add the columns that the keys of an older version do not have. Processes of that version keep working."""
+    present = {column["name"] for column in sql.inspect(connection).get_columns(_keys.name)}
+    for name in _ADDED_COLUMNS:
+        if name not in present:
+            column = sql.schema.CreateColumn(_keys.c[name]).compile(dialect=connection.dialect)
+            connection.exec_driver_sql(f"ALTER TABLE {_keys.name} ADD COLUMN {column}")
 
 
 def _row_of(key: Key) -> dict[str, Any]:
