@@ -242,7 +242,7 @@ def test_a_database_of_an_older_version_gets_the_columns_of_team_user_and_admin(
     before = key_with(older, *LIMITS)
     columns = "id, name, salt, hash, models, limits, created, expires, revoked"
     with older._engine.begin() as connection:
-        for name in ("team", '"user"', "is_admin"):
+        for name in ("team", '"user"', "is_admin", "alert"):
             connection.exec_driver_sql(f"ALTER TABLE toolwire_keys DROP COLUMN {name}")
     newer = LimitLedger(url)
     assert newer.listed() == [before]
