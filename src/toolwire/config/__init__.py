@@ -2,6 +2,7 @@
 
 from toolwire.config.settings import (
     MODEL_NAME,
+    AdminSettings,
     GatewaySettings,
     MemorySettings,
     PriceSettings,
@@ -17,6 +18,7 @@ from toolwire.config.settings import (
 
 __all__ = [
     "MODEL_NAME",
+    "AdminSettings",
     "GatewaySettings",
     "MemorySettings",
     "PriceSettings",

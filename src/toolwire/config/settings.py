@@ -62,6 +62,12 @@ class ServerSettings(Struct, frozen=True, forbid_unknown_fields=True):
         return self.auth == "keys" or (not self.auth and bool(self.database))
 
 
+class AdminSettings(Struct, frozen=True, forbid_unknown_fields=True):
+    """If an admin key may create, list, change and revoke keys over HTTP, and only an admin key may read metrics."""
+
+    on: bool = False
+
+
 class UpstreamSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """How to connect to providers: a proxy, hosts without it, and authorities in addition to those of the system."""
 
@@ -138,6 +144,7 @@ class GatewaySettings(Struct, frozen=True, kw_only=True):
     """The sections of a file of settings."""
 
     server: ServerSettings = ServerSettings()
+    admin: AdminSettings = AdminSettings()
     upstream: UpstreamSettings = UpstreamSettings()
     providers: dict[str, ProviderSettings] = {}
     routes: dict[str, RouteSettings] = {}
@@ -149,6 +156,7 @@ class GatewaySettings(Struct, frozen=True, kw_only=True):
 
 _SECTIONS: dict[str, Any] = {
     "server": ServerSettings,
+    "admin": AdminSettings,
     "upstream": UpstreamSettings,
     "providers": dict[str, ProviderSettings],
     "routes": dict[str, RouteSettings],
@@ -223,7 +231,7 @@ def _problems(settings: GatewaySettings) -> Iterator[str]:
     yield from _problems_of_memory(settings.memory)
     if settings.translation_cache.bytes < 0:
         yield f"translation_cache.bytes must be 0 or more, not {settings.translation_cache.bytes}"
-    yield from _problems_of_server(settings.server)
+    yield from _problems_of_server(settings.server, settings.admin)
     for path, url, file in (
         ("server.database", settings.server.database, "toolwire.db"),
         ("traces.url", settings.traces.url, "traces.db"),
@@ -262,11 +270,13 @@ def _problems_of_memory(memory: MemorySettings) -> Iterator[str]:
         yield f"memory.bytes must be 0 or more, not {memory.bytes}"
 
 
-def _problems_of_server(server: ServerSettings) -> Iterator[str]:
+def _problems_of_server(server: ServerSettings, admin: AdminSettings) -> Iterator[str]:
     if not is_address(server.listen):
         yield f"server.listen must be HOST:PORT, not {server.listen!r}"
     if server.auth == "keys" and not server.database:
         yield 'server.auth = "keys" needs server.database, where the keys are kept'
+    if admin.on and not server.needs_keys:
+        yield "admin.on needs keys, and so server.database: only an admin key can use it"
     if server.connections < 1:
         yield f"server.connections must be 1 or more, not {server.connections}"
     for name, pattern, example in (

@@ -29,6 +29,7 @@ from toolwire.errors import InvalidBody, ToolwireError
 from toolwire.gateway import conversations
 from toolwire.gateway.admission import counted
 from toolwire.gateway.auditing import AuditedTurn, visible_keys
+from toolwire.gateway.budget_alerts import BudgetAlert
 from toolwire.gateway.context import (
     JSON,
     LEFT,
@@ -40,6 +41,7 @@ from toolwire.gateway.context import (
     ResponseWriter,
 )
 from toolwire.gateway.errors import GatewayError, reply_of, wire_near
+from toolwire.gateway.key_admin import MAX_BODY, KeyAdmin, KeyEvent, check_no_page, is_admin_path, methods_of
 from toolwire.gateway.keys import NANO, Key, check_program_key, credential_in
 from toolwire.gateway.memory import MemoryPart
 from toolwire.gateway.prices import Prices
@@ -111,8 +113,9 @@ class Gateway:
     """The gateway: an ASGI application.
 
     `allowed_origins` rejects requests of web pages and of names that lead to this machine. `log` and `observers`
-    receive the record of each request. `metrics` renders what `/metrics` returns. With a `program_key`, the gateway
-    answers only requests that have this key.
+    receive the record of each request, and `log_event` each change of a key and each alert. `metrics` renders what
+    `/metrics` returns. With `admin`, an admin key manages keys over HTTP, and reads `/metrics` alone. With a
+    `program_key`, the gateway answers only requests that have this key.
     """
 
     def __init__(
@@ -127,6 +130,8 @@ class Gateway:
         self.limits: BodyLimits = limits
         self.allowed_origins: AllowedOrigins = allowed_origins
         self.log: Callable[[RequestRecord], None] | None = log
+        self.log_event: Callable[[KeyEvent | BudgetAlert], None] = _discard
+        self.admin: bool = False
         self.websocket: bool = True
         self.program_key: str = ""
         self.running: int = 0
@@ -372,6 +377,8 @@ class _Request:
 
     def _check_origin(self) -> None:
         """Reject a request of a web page, or of a host name that leads to this machine, unless it is allowed."""
+        if is_admin_path(self.path):
+            check_no_page(self.headers)
         page_origin = self.headers.get("origin", "")
         if _allowed(self.gateway.allowed_origins, self.headers.get("host", ""), page_origin):
             self.page_origin = page_origin
@@ -398,9 +405,9 @@ class _Request:
         """The id of the key, whose memory and reports the request uses. Empty without keys."""
         return "" if self.key is None else self.key.id
 
-    async def _read(self) -> bytes:
-        """Read the body, within the limits of its size and its time."""
-        max_bytes, pieces, size = self.gateway.limits.body, [], 0
+    async def _read(self, max_bytes: int = 0) -> bytes:
+        """Read the body, within the limits of its time and of its size: that of the gateway, or `max_bytes`."""
+        max_bytes, pieces, size = max_bytes or self.gateway.limits.body, [], 0
         length = self.headers.get("content-length", "0")
         if not (length.isascii() and length.isdigit() and len(length) < 20):
             raise GatewayError("invalid_request", "content-length must be a number", 400)
@@ -541,6 +548,9 @@ class _Request:
 
     async def _answer_own_path(self) -> None:
         """Answer a path of the gateway itself. Raise the 404 error for any other path."""
+        if is_admin_path(self.path):
+            await self._manage_keys()
+            return
         if self.method in ("GET", "HEAD"):
             if self.path == "/":  # Claude Code checks with it whether the server runs
                 await self._reply(200, b"toolwire gateway\n", "text/plain; charset=utf-8")
@@ -554,6 +564,8 @@ class _Request:
                 await self._reply(503 if lost else 200, b'{"status":"%s"}' % (b"database lost" if lost else b"ready"))
                 return
             if self.path == "/metrics" and self.gateway.metrics is not None:
+                if self.gateway.admin:
+                    self._require_admin()
                 await self._reply(200, self.gateway.metrics(), _METRICS_TYPE)
                 return
             if self.path.startswith(_LOSSES) and self.path.endswith("/losses"):
@@ -564,6 +576,27 @@ class _Request:
                     return
         raise GatewayError("not_found", f"there is nothing at {self.method} {self.path[:200]}")
 
+    def _require_admin(self) -> Key:
+        """Return the client's key if it is an admin key, else raise the 403 error."""
+        if self.key is None or not self.key.is_admin:
+            raise GatewayError("permission", "this needs an admin key: `toolwire keys create --admin` makes one", 403)
+        return self.key
+
+    async def _manage_keys(self) -> None:
+        """Answer a path of `/toolwire/keys`."""
+        accounts = self.gateway.context.accounts
+        if not self.gateway.admin or accounts is None:
+            raise GatewayError("not_found", "keys are not managed over HTTP: [admin] is not on in the settings")
+        admin, methods = self._require_admin(), methods_of(self.path)
+        if self.method not in methods:
+            raise GatewayError.method(self.method, self.path, methods)
+        query = self.scope.get("query_string", b"").decode("latin-1")
+        writes = self.method in ("POST", "PATCH")
+        body = await self._read(MAX_BODY) if writes else b""
+        async with self._counted_request if writes else contextlib.nullcontext():
+            reply = await KeyAdmin(accounts, admin, self.gateway.log_event).answer(self.method, self.path, query, body)
+        await self._reply(reply.status, self.gateway.context.all_secrets().mask(reply.body), **reply.headers)
+
 
 def _as_websocket_messages(send: _Send) -> _Send:
     """Return a `send` that turns messages of HTTP into those for a WebSocket that was not opened."""
@@ -572,6 +605,10 @@ def _as_websocket_messages(send: _Send) -> _Send:
         await send({**message, "type": f"websocket.{message['type']}"})
 
     return send_renamed
+
+
+def _discard(_event: KeyEvent | BudgetAlert) -> None:
+    """Log no event."""
 
 
 def _time_in_utc() -> str:

@@ -20,8 +20,10 @@ from toolwire.dialects import NAMES
 from toolwire.errors import InvalidField, MissingExtra, ToolwireError
 from toolwire.gateway.app import AllowedOrigins, Gateway
 from toolwire.gateway.auditing import Audit
+from toolwire.gateway.budget_alerts import BudgetAlert
 from toolwire.gateway.context import CONNECTED_SECONDS, INTAKE, GatewayContext
 from toolwire.gateway.intake import Intake
+from toolwire.gateway.key_admin import KeyEvent
 from toolwire.gateway.memory import Memory, ProcessMemory, StoredMemory
 from toolwire.gateway.prefix_cache import PrefixCache
 from toolwire.gateway.prices import Prices
@@ -188,9 +190,11 @@ def gateway_of(routes: Routes, settings: GatewaySettings, path: str | None = Non
     hosts, origins = (tuple(map(str.lower, names)) for names in (settings.server.hosts, settings.server.origins))
     allowed_origins = AllowedOrigins(hosts, origins, host in _LOOPBACK)
     gateway = Gateway(context, allowed_origins=allowed_origins, log=_log)
-    gateway.websocket = settings.server.websocket
+    gateway.websocket, gateway.admin, gateway.log_event = settings.server.websocket, settings.admin.on, _log
     metrics = Metrics(lambda: gateway.context.routes.providers, lambda: gateway.running)
     gateway.metrics, gateway.observers = metrics.render, [metrics.observe, *filter(None, [spans()])]
+    if accounts is not None:
+        accounts.alerts.observers += [_log, metrics.observe_alert]
     return gateway
 
 
@@ -247,11 +251,12 @@ def reload(gateway: Gateway, path: str | None) -> bool:
         _log({"settings": "refused; the old ones are in force", "problem": str(problem)})
         return False
     gateway.renew(routes, Prices(settings.prices), upstream_network)
+    gateway.admin = settings.admin.on and gateway.context.accounts is not None
     _log({"settings": "read anew", "providers": len(routes.providers), "routes": len(settings.routes)})
     return True
 
 
-def _log(record: RequestRecord | dict[str, Any]) -> None:
+def _log(record: RequestRecord | KeyEvent | BudgetAlert | dict[str, Any]) -> None:
     """Write a line of the log. If it cannot be written, requests are answered all the same."""
     with contextlib.suppress(OSError):
         sys.stderr.write(msgspec.json.encode(record).decode() + "\n")
