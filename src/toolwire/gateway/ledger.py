@@ -98,7 +98,9 @@ _FORGET_ALERTS = f"""DELETE FROM toolwire_alerts WHERE {_LIMIT}
  AND start IN (SELECT start FROM toolwire_windows WHERE {_OLD})"""  # noqa: S608 - these are constants
 _DELETE = f"DELETE FROM toolwire_windows WHERE {_OLD}"  # noqa: S608 - these are constants
 _CHANGE = f"UPDATE toolwire_windows SET taken = ? WHERE {_ROW}"  # noqa: S608 - these are constants
-_IN_FLIGHT = f"SELECT coalesce(sum(amount), 0) FROM toolwire_started WHERE {_ROW}"  # noqa: S608 - these are constants
+# One statement, so that PostgreSQL shows a request that ends meanwhile either in flight or settled.
+_SETTLED = f"""SELECT taken - (SELECT coalesce(sum(amount), 0) FROM toolwire_started WHERE {_ROW})
+ FROM toolwire_windows WHERE {_ROW}"""  # noqa: S608 - these are constants
 _RAISE = """INSERT INTO toolwire_alerts (key, kind, "window", start, threshold, process)
  VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"""
 _RAISED = f"SELECT process FROM toolwire_alerts WHERE {_ROW} AND threshold = ?"  # noqa: S608 - these are constants
@@ -256,7 +258,9 @@ class LimitLedger:
         """Return what counts as spent of each limit of `keys` in the window of `now`, by id and kind."""
         windows = {key.id: {limit.kind: window_of(key, limit, now) for limit in key.limits} for key in keys}
         with self._transaction() as cursor:
-            taken = self._read(cursor, {window for of_key in windows.values() for window in of_key.values()}, "")
+            taken = self._read(
+                cursor, {window for of_key in windows.values() for window in of_key.values()}, lock=False
+            )
         return {
             identity: {kind: taken.get(window, 0) for kind, window in of_key.items()}
             for identity, of_key in windows.items()
@@ -270,11 +274,11 @@ class LimitLedger:
         """
         raised: dict[BudgetWatch, int | None] = {}
         with self._transaction() as cursor:
-            taken = self._read(cursor, {watch.window for watch in watches}, "")
+            taken = self._read(cursor, {watch.window for watch in watches}, lock=False)
             for watch in watches:
                 spent = taken.get(watch.window, 0)
                 if spent >= watch.threshold and not watch.refused:
-                    spent -= self._scalar(cursor, _IN_FLIGHT, *msgspec.structs.astuple(watch.window))
+                    spent = int(self._scalar(cursor, _SETTLED, *msgspec.structs.astuple(watch.window) * 2))
                 if spent >= watch.threshold:
                     alert = (*msgspec.structs.astuple(watch.window), watch.threshold)
                     cursor.execute(self._text(_RAISE), (*alert, process))
@@ -296,7 +300,7 @@ class LimitLedger:
         with self._transaction() as cursor:
             ended = self._settle(cursor, process, settled)
             wanted = {one.window for admission in waiting for one in admission.estimates}
-            before = self._read(cursor, {window for _, window, _ in ended} | wanted, self._lock)
+            before = self._read(cursor, {window for _, window, _ in ended} | wanted)
             if missing := wanted - before.keys():
                 before |= self._create(cursor, missing)
             taken = dict(before)
@@ -343,13 +347,13 @@ class LimitLedger:
         cursor.execute(self._text(_SETTLE % marks), (process, *numbers))
         return [(row[0], Window(*row[1:5]), row[5]) for row in cursor.fetchall()]
 
-    def _read(self, cursor: Any, windows: Iterable[Window], lock: str = "") -> dict[Window, int]:
+    def _read(self, cursor: Any, windows: Iterable[Window], *, lock: bool = True) -> dict[Window, int]:
         """Read what is spent of windows. With `lock` they are locked, in one order, so no two processes deadlock."""
         taken, wanted = {}, sorted(windows)
         for first in range(0, len(wanted), _ROWS):
             rows = wanted[first : first + _ROWS]
             values = [value for window in rows for value in msgspec.structs.astuple(window)]
-            cursor.execute(self._text(_READ % " OR ".join([_ROW] * len(rows))) + lock, values)
+            cursor.execute(self._text(_READ % " OR ".join([_ROW] * len(rows))) + (self._lock if lock else ""), values)
             taken.update({Window(*row[:4]): row[4] for row in cursor.fetchall()})
         return taken
 
@@ -364,7 +368,7 @@ class LimitLedger:
                 cursor.execute(self._text(_FORGET), (*limit, *limit, old))
                 cursor.execute(self._text(_FORGET_ALERTS), (*limit, *limit, old))
                 cursor.execute(self._text(_DELETE), (*limit, old))
-        return self._read(cursor, windows, self._lock)
+        return self._read(cursor, windows)
 
     def _store(self, cursor: Any, taken: Mapping[Window, int]) -> None:
         if taken:
