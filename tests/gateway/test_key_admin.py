@@ -150,6 +150,19 @@ def test_keys_are_listed_in_pages(managed: Managed) -> None:
         assert (answered.status, message in error_in(answered)) == (400, True), answered
 
 
+def test_keys_that_were_created_at_the_same_time_are_each_listed_once(managed: Managed) -> None:
+    keys = [mint(f"k{number}", (), (), 1.0, None)[1] for number in range(5)]
+    for key in keys:
+        managed.ledger.add(key)
+    listed, after = list[str](), ""
+    for _ in range(6):
+        page = json.loads(managed.call("GET", f"?limit=1&after={after}").data)
+        listed += [one["id"] for one in page["keys"]]
+        after = page["next"]
+    assert listed == [*sorted(key.id for key in keys), managed.admin[3:11]]
+    assert after is None
+
+
 @pytest.mark.row("O5")
 def test_a_change_is_in_force_in_every_process_within_a_second(managed: Managed) -> None:
     created = managed.create("ci", limits={"requests": "100/day", "tokens": "100000/day"})
@@ -398,21 +411,22 @@ def test_admin_keys_that_revoke_each_other_at_once_leave_one(managed: Managed) -
 
 
 @pytest.mark.row("O4", "O5")
+@pytest.mark.parametrize(("method", "body"), [("DELETE", None), ("PATCH", {"admin": False})])
 def test_a_revoked_admin_key_makes_no_key_in_the_second_in_which_it_still_works(
-    managed: Managed, monkeypatch: pytest.MonkeyPatch
+    method: str, body: Any, managed: Managed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = managed.create("second", admin=True)
     monkeypatch.setattr("toolwire.gateway.accounts.FRESH", 60)
     assert call(managed.second, "GET", "", None, other["key"]).status == 200
-    assert managed.call("DELETE", f"/{other['id']}").status == 200
+    assert managed.call(method, f"/{other['id']}", body).status == 200
     assert call(managed.second, "GET", "", None, other["key"]).status == 200, "the control: it is cached there"
     before = managed.ledger.listed()
-    for method, path, body in (
+    for way, path, settings in (
         ("POST", "", {"name": "x", "admin": True}),
         ("PATCH", f"/{managed.admin[3:11]}", {"team": "x"}),
         ("DELETE", f"/{managed.admin[3:11]}", None),
     ):
-        assert call(managed.second, method, path, body, other["key"]).status == 401
+        assert call(managed.second, way, path, settings, other["key"]).status == 401
     assert managed.ledger.listed() == before
 
 
