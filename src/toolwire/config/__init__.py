@@ -12,6 +12,7 @@ from toolwire.config.settings import (
     TargetSettings,
     TranslationCacheSettings,
     UpstreamSettings,
+    UsageSettings,
     read_settings,
     seconds_of,
 )
@@ -28,6 +29,7 @@ __all__ = [
     "TargetSettings",
     "TranslationCacheSettings",
     "UpstreamSettings",
+    "UsageSettings",
     "read_settings",
     "seconds_of",
 ]

@@ -68,6 +68,12 @@ class AdminSettings(Struct, frozen=True, forbid_unknown_fields=True):
     on: bool = False
 
 
+class UsageSettings(Struct, frozen=True, forbid_unknown_fields=True):
+    """How long the usage ledger stores one row for each request. Sums by day are stored forever."""
+
+    keep: str = "90d"
+
+
 class UpstreamSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """How to connect to providers: a proxy, hosts without it, and authorities in addition to those of the system."""
 
@@ -145,6 +151,7 @@ class GatewaySettings(Struct, frozen=True, kw_only=True):
 
     server: ServerSettings = ServerSettings()
     admin: AdminSettings = AdminSettings()
+    usage: UsageSettings = UsageSettings()
     upstream: UpstreamSettings = UpstreamSettings()
     providers: dict[str, ProviderSettings] = {}
     routes: dict[str, RouteSettings] = {}
@@ -157,6 +164,7 @@ class GatewaySettings(Struct, frozen=True, kw_only=True):
 _SECTIONS: dict[str, Any] = {
     "server": ServerSettings,
     "admin": AdminSettings,
+    "usage": UsageSettings,
     "upstream": UpstreamSettings,
     "providers": dict[str, ProviderSettings],
     "routes": dict[str, RouteSettings],
@@ -229,6 +237,7 @@ def is_address(text: str) -> bool:
 def _problems(settings: GatewaySettings) -> Iterator[str]:
     """Yield the problems that single values do not show."""
     yield from _problems_of_memory(settings.memory)
+    yield from _problems_of_time("usage.keep", settings.usage.keep)
     if settings.translation_cache.bytes < 0:
         yield f"translation_cache.bytes must be 0 or more, not {settings.translation_cache.bytes}"
     yield from _problems_of_server(settings.server, settings.admin)
@@ -260,12 +269,16 @@ def is_database_url(url: str) -> bool:
         return False
 
 
-def _problems_of_memory(memory: MemorySettings) -> Iterator[str]:
+def _problems_of_time(path: str, text: str) -> Iterator[str]:
     try:
-        if not seconds_of(memory.expires):
-            yield "memory.expires must be longer than nothing"
+        if not seconds_of(text):
+            yield f"{path} must be longer than nothing"
     except ValueError as problem:
-        yield f"memory.expires {problem}"
+        yield f"{path} {problem}"
+
+
+def _problems_of_memory(memory: MemorySettings) -> Iterator[str]:
+    yield from _problems_of_time("memory.expires", memory.expires)
     if memory.bytes < 0:
         yield f"memory.bytes must be 0 or more, not {memory.bytes}"
 

@@ -20,14 +20,12 @@ import sqlalchemy as sql
 from msgspec import Struct
 
 from toolwire.errors import InvalidField
-from toolwire.gateway.database import open_database
+from toolwire.gateway.database import open_database, share_locks
 from toolwire.gateway.keys import AdminRevoked, Key, KeyConflict, Limit
 
 _KEPT_WINDOWS = 200  # of each limit
 _ROWS = 300  # windows that one statement reads: SQLite has no more than 1000 terms of an OR
 _MOST = 1 << 62  # the largest amount that is stored: a provider that reports more must not stop the ledger
-_STUCK_MS = 5000  # PostgreSQL ends a transaction that is idle for so long: its process is paused, and holds locks
-_LOCKED_MS = 10_000
 _TABLES = sql.MetaData()
 _keys = sql.Table(
     "toolwire_keys",
@@ -151,7 +149,7 @@ class LimitLedger:
         self._is_sqlite = self._engine.dialect.name == "sqlite"
         self._lock = "" if self._is_sqlite else " FOR UPDATE"
         if not self._is_sqlite:
-            sql.event.listen(self._engine, "connect", _bound_locks)
+            sql.event.listen(self._engine, "connect", share_locks)
         with self._engine.begin() as connection:
             if not self._is_sqlite:  # two processes that start together create the tables once
                 connection.execute(sql.text("SELECT pg_advisory_xact_lock(7566047373982433)"))
@@ -407,14 +405,6 @@ def _admit(estimates: Iterable[Estimate], taken: dict[Window, int]) -> Window | 
 def _bounded(amount: int) -> int:
     """Return an amount that the database can hold. It is below zero only if somebody changed the row by hand."""
     return max(0, min(amount, _MOST))
-
-
-def _bound_locks(connection: Any, _record: Any) -> None:
-    """Make PostgreSQL end the transaction of a paused process, and limit the wait for a lock."""
-    with connection.cursor() as cursor:
-        cursor.execute(f"SET idle_in_transaction_session_timeout = {_STUCK_MS}")
-        cursor.execute(f"SET lock_timeout = {_LOCKED_MS}")
-    connection.commit()
 
 
 def _add_columns(connection: sql.Connection) -> None:

@@ -68,6 +68,7 @@ class Metrics:
 
     def __init__(self, providers: Callable[[], Collection[str]], running: Callable[[], int]) -> None:
         self._providers, self._running = providers, running
+        self.others: list[Callable[[], Iterator[Metric]]] = []  # metrics of other parts of the gateway
         self._labels: dict[tuple[str, str, int, str], tuple[str, ...]] = {}
         self._requests: Counter[tuple[str, ...]] = Counter()
         self._spent: defaultdict[str, _Spent] = defaultdict(_Spent)
@@ -146,6 +147,8 @@ class Metrics:
         yield from self._collect_keys()
         running = GaugeMetricFamily("toolwire_running_requests", "Requests that run now.", self._running())
         yield from (requests, seconds, tokens, cached, cost, running)
+        for collect in self.others:
+            yield from collect()
 
     def _collect_keys(self) -> Iterator[Metric]:
         by = ("key_name", "model")
