@@ -598,13 +598,17 @@ class _Request:
             if self.path == _USAGE:
                 await self._answer_usage()
                 return
-            if self.path.startswith(_LOSSES) and self.path.endswith("/losses"):
-                identity = self.path.removeprefix(_LOSSES).removesuffix("/losses")
-                report = self.gateway.context.reports.find(identity, self.owner)
-                if report is not None:
-                    await self._reply(200, self.gateway.context.all_secrets().mask(_write(report)))
-                    return
+            if (report := self._losses()) is not None:
+                await self._reply(200, self.gateway.context.all_secrets().mask(_write(report)))
+                return
         raise GatewayError("not_found", f"there is nothing at {self.method} {self.path[:200]}")
+
+    def _losses(self) -> dict[str, Any] | None:
+        """Return the report of losses that the path names. Return None if there is none, or if another key made it."""
+        if not (self.path.startswith(_LOSSES) and self.path.endswith("/losses")):
+            return None
+        identity = self.path.removeprefix(_LOSSES).removesuffix("/losses")
+        return self.gateway.context.reports.find(identity, self.owner)
 
     def _require_admin(self) -> Key:
         """Return the client's key if it is an admin key, else raise the 403 error."""
