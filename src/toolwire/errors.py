@@ -4,6 +4,7 @@
     +-- UserError            an argument of the caller cannot be used
     |   +-- MissingFields    a constructor lacks required fields (code "missing_keys")
     |   +-- InvalidField     a field has a value of the wrong kind (code "invalid_field")
+    |   |   +-- KeyConflict  a key of the gateway cannot be changed so: its name is taken, or it is the last admin key
     |   +-- InvalidBody      a body is not an object, or is not JSON
     |   |   +-- FrameTooLarge  a frame of a stream is larger than its limit
     |   +-- InvalidSchema    a JSON Schema that cannot describe a tool's parameters
@@ -12,6 +13,7 @@
     |   +-- UnknownFormat    lists the known ones
     |   +-- DeclarationError a file that declares tools cannot be used; has all its problems
     |   +-- MissingExtra     a library that an extra of the package installs is missing
+    |   +-- AdminRevoked     the admin key that changes keys of a gateway is no longer in force
     |   +-- InvalidSettings  a file of settings cannot be used; has all its problems
     |   +-- UnknownTool      a call of a tool that a resolver or a session does not have; lists the known ones
     |   +-- UnknownProvider  lists the known ones (`toolwire.providers`)

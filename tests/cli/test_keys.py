@@ -82,7 +82,7 @@ def readiness(url: str) -> int:
 def test_a_key_is_made_listed_shown_and_revoked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = settings(tmp_path, "http://127.0.0.1:1")
     options = ["--models", "sonnet,openai/*", "--requests", "60/min", "--tokens", "100000", "--budget", "300/month"]
-    key = create(file, capsys, *options, "--expires", "30d")
+    key = create(file, capsys, *options, "--expires", "30d", "--team", "core", "--user", "ann", "--admin")
     assert main(["keys", "create", "--config", file, "--name", "ci"]) == 2
     refused = capsys.readouterr()
     assert (refused.out, f"'ci' is the name of the key {key[3:11]}; revoke that key" in refused.err) == ("", True)
@@ -95,6 +95,7 @@ def test_a_key_is_made_listed_shown_and_revoked(tmp_path: Path, capsys: pytest.C
     assert shown["limits"] == {"requests": "60/min", "tokens": "100000/min", "budget": "300/month"}
     assert shown["taken"] == {"requests": 0, "tokens": 0, "budget": 0.0}
     assert shown["expires"] > shown["created"]
+    assert (shown["team"], shown["user"], shown["admin"]) == ("core", "ann", True)
     assert main(["keys", "revoke", "ci", "--config", file]) == 0
     create(file, capsys)  # the name of a revoked key is free
     assert main(["keys", "list", "--config", file]) == 0
@@ -109,6 +110,70 @@ def test_a_key_is_made_listed_shown_and_revoked(tmp_path: Path, capsys: pytest.C
         assert key not in str(database.execute("SELECT * FROM toolwire_keys").fetchall())
 
 
+def printed(file: str, capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """Run `toolwire keys`, and return what it prints."""
+    capsys.readouterr()
+    assert main(["keys", *arguments, "--config", file]) == 0
+    return capsys.readouterr().out
+
+
+def test_keys_are_listed_with_what_they_have_spent(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with simulate(lambda _request, _turn: "Hello.", strict=False) as model:
+        file = settings(tmp_path, model.url)
+        limits = ("--requests", "100/day", "--tokens", "100000/month", "--budget", "1/month", "--alert", "80%")
+        key = create(file, capsys, *limits, "--team", "core", "--user", "ann")
+        assert main(["keys", "create", "--config", file, "--name", "root", "--admin"]) == 0
+        ran = program("--quiet", "--config", file, "--listen", "127.0.0.1:0", LOCAL_KEY="k")
+        try:
+            assert asyncio.run(storm([first_line(ran)], key, 3)) == {200: 3}
+        finally:
+            ran.send_signal(signal.SIGTERM)
+            ran.communicate(timeout=40)
+    [ci, root] = json.loads(printed(file, capsys, "list", "--json"))
+    assert ci == json.loads(printed(file, capsys, "show", "ci"))
+    assert (ci["team"], ci["user"], ci["admin"], ci["alert"]) == ("core", "ann", False, "80%")
+    assert (root["name"], root["admin"], root["limits"], root["taken"]) == ("root", True, {}, {})
+    assert ci["taken"]["requests"] == 3
+    assert ci["taken"]["tokens"] > 0
+    assert 0 < ci["taken"]["budget"] < 0.001
+    [first, second] = printed(file, capsys, "list").splitlines()
+    limits_of_ci = "requests=100/day tokens=100000/month budget=1/month"
+    taken = f"taken requests=3 tokens={ci['taken']['tokens']} budget={ci['taken']['budget']:g}"
+    assert first.split(maxsplit=4)[2:] == ["ci", "*", f"{limits_of_ci}  {taken}  team=core user=ann"]
+    assert second.split(maxsplit=4)[2:] == ["root", "*", "no limits  admin"]
+
+
+def test_a_key_is_changed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = settings(tmp_path, "http://127.0.0.1:1")
+    create(file, capsys, "--budget", "20/day", "--models", "openai/*", "--team", "core")
+    before = json.loads(printed(file, capsys, "show", "ci"))
+    more = ("--budget", "300/month", "--requests", "5/min", "--alert", "90%", "--admin", "yes", "--expires", "1d")
+    assert printed(file, capsys, "change", "ci", *more) == f"{before['id']} (ci) is changed\n"
+    after = json.loads(printed(file, capsys, "show", "ci"))
+    assert after["limits"] == {"requests": "5/min", "budget": "300/month"}
+    assert (after["alert"], after["admin"], after["models"], after["team"]) == ("90%", True, ["openai/*"], "core")
+    assert after["expires"] > after["created"]
+    nothing = [one for name in ("models", "team", "requests", "alert", "expires") for one in (f"--{name}", "none")]
+    printed(file, capsys, "change", before["id"], *nothing, "--budget", "20/day", "--admin", "no")
+    assert json.loads(printed(file, capsys, "show", "ci")) == before | {"models": ["*"], "team": ""}
+    printed(file, capsys, "change", "ci", "--name", "cd")
+    create(file, capsys)
+    assert main(["keys", "change", "ci", "--name", "cd", "--config", file]) == 2
+    assert f"'cd' is the name of the key {before['id']}" in capsys.readouterr().err
+    printed(file, capsys, "revoke", "cd")
+    assert main(["keys", "change", "cd", "--team", "x", "--config", file]) == 2
+    assert "is revoked, and cannot be changed" in capsys.readouterr().err
+
+
+def test_the_name_of_an_expired_key_is_free(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = settings(tmp_path, "http://127.0.0.1:1")
+    old = create(file, capsys, "--expires", "0.2s")
+    time.sleep(0.3)
+    new = create(file, capsys)
+    assert old != new
+    assert json.loads(printed(file, capsys, "show", "ci"))["id"] == new[3:11], "the key in force has the name"
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -117,12 +182,18 @@ def test_a_key_is_made_listed_shown_and_revoked(tmp_path: Path, capsys: pytest.C
         (["create", "--name", "ci", "--expires", "soon"], "30s, 15m, 24h or 7d"),
         (["create", "--name", "ci", "--expires", "99999999999d"], "expires year"),
         (["create", "--name", ""], "1 to 100"),
+        (["create", "--name", "ci", "--team", "x" * 101], "team must be a printable text of at most 100 characters"),
+        (["create", "--name", "ci", "--user", "a\nb"], "user must be a printable text of at most 100 characters"),
         (["create", "--name", "ci", "--models", ""], "models must name a model"),
         (["create", "--name", "ci", "--models", " , "], "models must name a model"),
         (["create", "--name", "ci", "--expires", "0d"], "expires must be more than 0 seconds"),
         (["create", "--name", "ci", "--expires", "9999999d"], "expires"),
         (["revoke", "nobody"], "there is no key 'nobody'"),
         (["show"], "key is missing"),
+        (["create", "--name", "ci", "--alert", "80%"], "alert needs a budget"),
+        (["create", "--name", "ci", "--budget", "1/day", "--alert", "0.8"], "such as 80%"),
+        (["change", "nobody", "--team", "x"], "there is no key 'nobody'"),
+        (["change", "nobody"], "settings are missing"),
     ],
 )
 def test_what_is_wrong_is_said(

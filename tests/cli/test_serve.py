@@ -130,6 +130,8 @@ def test_a_file_names_routes_and_no_key_is_told(tmp_path: Path) -> None:
         ('[memory]\nexpires = "0s"\n', "memory.expires must be longer"),
         ("[memory]\nbytes = -1\n", "memory.bytes must be 0 or more"),
         ("[translation_cache]\nbytes = -1\n", "translation_cache.bytes must be 0 or more"),
+        ("[admin]\non = true\n", "admin.on needs keys, and so server.database: only an admin key can use it"),
+        ("[admin]\nkey = 'x'\n", "admin.key is not a setting"),
         ("[translation_cache]\nsize = 1\n", "translation_cache.size is not a setting; there are: bytes"),
         ('[prices]\n"m" = { input = 1, output = 1 }\n', "prices.m must be named PROVIDER/MODEL"),
         ('[prices]\n"*/m" = { input = 1, output = 1 }\n', "prices.*/m must be named PROVIDER/MODEL"),

@@ -7,6 +7,7 @@ import asyncio
 import contextlib
 import itertools
 import json
+import math
 import os
 import signal
 import subprocess
@@ -14,7 +15,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Self
 from urllib.parse import urlsplit
@@ -203,9 +204,11 @@ def _frames(messages: bool) -> tuple[list[bytes], list[bytes]]:
 class Gateway:
     """A gateway as `toolwire serve`. What it logs stands in a file."""
 
-    def __init__(self, folder: Path, name: str = "gateway") -> None:
+    def __init__(self, folder: Path, name: str = "gateway", program: Sequence[str] = ("-m", "toolwire")) -> None:
         self.log = folder / f"{name}.log"
-        command = [sys.executable, "-m", "toolwire", "serve", "--config", str(folder / "toolwire.toml")]
+        self.killed_at: float | None = None
+        self.pauses: list[list[float]] = []
+        command = [sys.executable, *program, "serve", "--config", str(folder / "toolwire.toml")]
         around = {**os.environ, "LOCAL_KEY": "k", "PYTHONPATH": str(ROOT / "src")}
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
@@ -219,16 +222,25 @@ class Gateway:
 
     def pause(self) -> None:
         """Stop the process as a suspended machine does."""
+        self.pauses.append([time.time(), math.inf])
         self.process.send_signal(signal.SIGSTOP)
 
     def go_on(self) -> None:
         """Continue a process that was paused."""
         self.process.send_signal(signal.SIGCONT)
+        if self.pauses:
+            self.pauses[-1][1] = time.time()
 
     def kill(self) -> None:
         """Kill the process."""
+        self.killed_at = time.time()
         self.process.kill()
         self.end()
+
+    def ran(self, since: float, until: float) -> float:
+        """Return for how long the process was not paused between two times."""
+        paused = sum(max(0.0, min(end, until) - max(begin, since)) for begin, end in self.pauses)
+        return until - since - paused
 
     def stop(self) -> None:
         """Ask the process to end, and wait for it."""

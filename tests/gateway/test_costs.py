@@ -1,8 +1,10 @@
 """What a request costs, however it ends: each row of the table in `docs/gateway-operations.md`."""
 
+import contextlib
 import json
 import math
 import socket
+import sqlite3
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -245,6 +247,9 @@ def test_requests_that_a_stopped_process_cuts_cost_what_was_received(tmp_path: P
         until(lambda: stood.model.received["silent"] == 1)
         gateway.stop()  # it waits for half a minute
         assert stood.taken() == added(cost(prompt(body), SEEN), cost(prompt(silent), 0))
+        with contextlib.closing(sqlite3.connect(tmp_path / "keys.db")) as database:
+            rows = database.execute("SELECT input_tokens, output_tokens, ending FROM toolwire_usage").fetchall()
+        assert sorted(rows) == sorted([(prompt(body), SEEN, "broke off"), (prompt(silent), 0, "broke off")])
         asked.leave()
         waits.leave()
 

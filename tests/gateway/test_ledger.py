@@ -237,6 +237,31 @@ def test_a_window_that_somebody_has_reset_by_hand_does_not_go_below_zero(ledger:
     assert ledger.taken(key, NOW) == {"tokens 100/day": 0}
 
 
+def test_a_database_of_an_older_version_gets_the_columns_of_team_user_and_admin(url: str) -> None:
+    older = LimitLedger(url)
+    before = key_with(older, *LIMITS)
+    columns = "id, name, salt, hash, models, limits, created, expires, revoked"
+    with older._engine.begin() as connection:
+        for name in ("team", '"user"', "is_admin", "alert"):
+            connection.exec_driver_sql(f"ALTER TABLE toolwire_keys DROP COLUMN {name}")
+    newer = LimitLedger(url)
+    assert newer.listed() == [before]
+    _, key = mint("boss", (), (), NOW + 1, None, team="core", user="ann", is_admin=True)
+    newer.add(key)
+    with older._engine.begin() as connection:  # a process of the older version adds a key
+        connection.exec_driver_sql(
+            f"INSERT INTO toolwire_keys ({columns}) SELECT 'old22222', {columns.partition(', ')[2]}"  # noqa: S608
+            f" FROM toolwire_keys WHERE id = '{before.id}'"
+        )
+    again = LimitLedger(url)
+    assert again.find(key.id) == key
+    old = again.find("old22222")
+    assert old is not None
+    assert (old.team, old.user, old.is_admin) == ("", "", False)
+    for ledger in (older, newer, again):
+        ledger.close()
+
+
 def test_a_thousand_keys_in_one_transaction(ledger: LimitLedger) -> None:
     keys = [mint("ci", (), LIMITS, NOW, None)[1] for _ in range(1000)]
     waiting = [Admission(at, estimates(key, NOW, requests=1, tokens=2, budget=3)) for at, key in enumerate(keys)]

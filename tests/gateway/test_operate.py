@@ -196,7 +196,7 @@ def test_the_alerts_of_the_page_name_metrics_and_labels_of_the_gateway() -> None
     for name, pairs in re.findall(r"(?m)^(\w+)(?:\{(.*)\})? ", text):
         labels.setdefault(name, set()).update(re.findall(r"(\w+)=", pairs))
     rules: list[dict[str, Any]] = yaml.safe_load(RULES)["groups"][0]["rules"]
-    assert len({rule["alert"] for rule in rules}) == len(rules) == 9
+    assert len({rule["alert"] for rule in rules}) == len(rules) == 10
     for rule in rules:
         expression = rule["expr"]
         assert expression.count("(") == expression.count(")")
@@ -205,4 +205,4 @@ def test_the_alerts_of_the_page_name_metrics_and_labels_of_the_gateway() -> None
             assert set(re.findall(r"(\w+)=", matchers)) <= labels[name], expression
             for grouping in re.findall(r"by \((.*?)\)", expression):
                 assert set(grouping.split(", ")) <= labels[name] | {"job"}, expression
-    assert sum("toolwire_" in rule["expr"] for rule in rules) == 8
+    assert sum("toolwire_" in rule["expr"] for rule in rules) == 9

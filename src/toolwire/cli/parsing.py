@@ -37,6 +37,7 @@ _COMMANDS = {
     "serve": "serve",
     "launch": "launch",
     "keys": "keys",
+    "usage": "usage",
     "config": "config",
     "traces": "traces",
     **dict.fromkeys(("worker", "runs"), "runs"),

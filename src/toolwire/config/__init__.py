@@ -2,6 +2,7 @@
 
 from toolwire.config.settings import (
     MODEL_NAME,
+    AdminSettings,
     GatewaySettings,
     MemorySettings,
     PriceSettings,
@@ -11,12 +12,14 @@ from toolwire.config.settings import (
     TargetSettings,
     TranslationCacheSettings,
     UpstreamSettings,
+    UsageSettings,
     read_settings,
     seconds_of,
 )
 
 __all__ = [
     "MODEL_NAME",
+    "AdminSettings",
     "GatewaySettings",
     "MemorySettings",
     "PriceSettings",
@@ -26,6 +29,7 @@ __all__ = [
     "TargetSettings",
     "TranslationCacheSettings",
     "UpstreamSettings",
+    "UsageSettings",
     "read_settings",
     "seconds_of",
 ]

@@ -62,6 +62,18 @@ class ServerSettings(Struct, frozen=True, forbid_unknown_fields=True):
         return self.auth == "keys" or (not self.auth and bool(self.database))
 
 
+class AdminSettings(Struct, frozen=True, forbid_unknown_fields=True):
+    """If an admin key may create, list, change and revoke keys over HTTP, and only an admin key may read metrics."""
+
+    on: bool = False
+
+
+class UsageSettings(Struct, frozen=True, forbid_unknown_fields=True):
+    """How long the usage ledger stores one row for each request. Sums by day are stored forever."""
+
+    keep: str = "90d"
+
+
 class UpstreamSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """How to connect to providers: a proxy, hosts without it, and authorities in addition to those of the system."""
 
@@ -138,6 +150,8 @@ class GatewaySettings(Struct, frozen=True, kw_only=True):
     """The sections of a file of settings."""
 
     server: ServerSettings = ServerSettings()
+    admin: AdminSettings = AdminSettings()
+    usage: UsageSettings = UsageSettings()
     upstream: UpstreamSettings = UpstreamSettings()
     providers: dict[str, ProviderSettings] = {}
     routes: dict[str, RouteSettings] = {}
@@ -149,6 +163,8 @@ class GatewaySettings(Struct, frozen=True, kw_only=True):
 
 _SECTIONS: dict[str, Any] = {
     "server": ServerSettings,
+    "admin": AdminSettings,
+    "usage": UsageSettings,
     "upstream": UpstreamSettings,
     "providers": dict[str, ProviderSettings],
     "routes": dict[str, RouteSettings],
@@ -221,9 +237,10 @@ def is_address(text: str) -> bool:
 def _problems(settings: GatewaySettings) -> Iterator[str]:
     """Yield the problems that single values do not show."""
     yield from _problems_of_memory(settings.memory)
+    yield from _problems_of_time("usage.keep", settings.usage.keep)
     if settings.translation_cache.bytes < 0:
         yield f"translation_cache.bytes must be 0 or more, not {settings.translation_cache.bytes}"
-    yield from _problems_of_server(settings.server)
+    yield from _problems_of_server(settings.server, settings.admin)
     for path, url, file in (
         ("server.database", settings.server.database, "toolwire.db"),
         ("traces.url", settings.traces.url, "traces.db"),
@@ -252,21 +269,27 @@ def is_database_url(url: str) -> bool:
         return False
 
 
-def _problems_of_memory(memory: MemorySettings) -> Iterator[str]:
+def _problems_of_time(path: str, text: str) -> Iterator[str]:
     try:
-        if not seconds_of(memory.expires):
-            yield "memory.expires must be longer than nothing"
+        if not seconds_of(text):
+            yield f"{path} must be longer than nothing"
     except ValueError as problem:
-        yield f"memory.expires {problem}"
+        yield f"{path} {problem}"
+
+
+def _problems_of_memory(memory: MemorySettings) -> Iterator[str]:
+    yield from _problems_of_time("memory.expires", memory.expires)
     if memory.bytes < 0:
         yield f"memory.bytes must be 0 or more, not {memory.bytes}"
 
 
-def _problems_of_server(server: ServerSettings) -> Iterator[str]:
+def _problems_of_server(server: ServerSettings, admin: AdminSettings) -> Iterator[str]:
     if not is_address(server.listen):
         yield f"server.listen must be HOST:PORT, not {server.listen!r}"
     if server.auth == "keys" and not server.database:
         yield 'server.auth = "keys" needs server.database, where the keys are kept'
+    if admin.on and not server.needs_keys:
+        yield "admin.on needs keys, and so server.database: only an admin key can use it"
     if server.connections < 1:
         yield f"server.connections must be 1 or more, not {server.connections}"
     for name, pattern, example in (

@@ -7,6 +7,7 @@ Rules of this file:
 - No limit is counted in this process. So nothing is lost or counted twice if the process pauses or is killed.
 - A request is settled with what it used. The ledger learns of it with the next transaction.
 - If the ledger fails, no request is admitted, and the requests that ended are settled once it works again.
+- The budget of a key with an alert is checked after a request of the key was settled.
 """
 
 import asyncio
@@ -19,15 +20,17 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec import Struct
 
-from toolwire.errors import StoreFailed
+from toolwire.errors import StoreFailed, UserError
+from toolwire.gateway.budget_alerts import BudgetAlerts
 from toolwire.gateway.errors import GatewayError
 from toolwire.gateway.keys import Key, Limit, id_in, invalid_key
-from toolwire.gateway.ledger import Admission, Estimate, LimitLedger, Window, window_of
+from toolwire.gateway.ledger import Admission, BudgetWatch, Estimate, LimitLedger, Window, window_of
 
 _log = logging.getLogger(__name__)
 FRESH = 1.0  # seconds for which a key is cached: a revoked key works no longer than that
@@ -35,6 +38,7 @@ _FLUSH = 0.1  # seconds for which a settled request waits for others, so that th
 _RETRY = 0.5
 _BATCH = 256
 _MOST_KEYS = 10_000
+_Result = TypeVar("_Result")
 
 
 class Reservation(Struct):
@@ -54,7 +58,8 @@ class _Waiting(Struct):
     """A request that waits to be admitted."""
 
     admission: Admission
-    limits: tuple[Limit, ...]
+    key: Key
+    time: float
     answer: "asyncio.Future[Reservation]"
 
 
@@ -69,6 +74,8 @@ class Accounts:
         self._keys: OrderedDict[bytes, tuple[float, Key | None]] = OrderedDict()
         self._waiting: list[_Waiting] = []
         self._settled: dict[int, Mapping[str, int]] = {}
+        self._alerting: dict[int, tuple[Key, float]] = {}  # admitted requests of keys with an alert, and their times
+        self.alerts: BudgetAlerts = BudgetAlerts(self._raise_alerts, self.time_in_utc)
         self._timer: asyncio.TimerHandle | None = None
         self._due = math.inf
         self._writing: asyncio.Future[list[Window | None]] | None = None
@@ -101,9 +108,35 @@ class Accounts:
         key = await self._do(self._ledger.find, identity) if identity else None
         return key if key is not None and key.is_of(text) else None
 
+    async def run(self, work: Callable[[LimitLedger], _Result]) -> _Result:
+        """Run `work` on the ledger, in its thread. Raise `UserError` if `work` does."""
+        result: _Result = await self._do(work, self._ledger)
+        return result
+
+    async def _raise_alerts(self, watches: list[BudgetWatch]) -> dict[BudgetWatch, int | None]:
+        return await self.run(lambda ledger: ledger.raise_alerts(self.process, watches))
+
+    def time_in_utc(self) -> str:
+        """Return the time now in UTC, as the log has it."""
+        return datetime.fromtimestamp(self._now(), UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+    @property
+    def now(self) -> float:
+        """The time now."""
+        return self._now()
+
+    def forget(self, identity: str) -> None:
+        """Read a key again from the ledger when it is used next: it was changed."""
+        for mark, (_, key) in [*self._keys.items()]:
+            if key is not None and key.id == identity:
+                del self._keys[mark]
+
     async def _do(self, work: Callable[..., Any], *args: Any) -> Any:
         try:
             result = await asyncio.get_running_loop().run_in_executor(self._thread, work, *args)
+        except UserError:
+            self._note_success()
+            raise
         except Exception as problem:
             raise self._note_failure(problem) from problem
         self._note_success()
@@ -127,7 +160,7 @@ class Accounts:
         now = self._now()
         estimates = tuple([_estimate(key, limit, needs.get(limit.kind, 0), now) for limit in key.limits])
         answer: asyncio.Future[Reservation] = asyncio.get_running_loop().create_future()
-        self._waiting.append(_Waiting(Admission(next(self._numbers), estimates), key.limits, answer))
+        self._waiting.append(_Waiting(Admission(next(self._numbers), estimates), key, now, answer))
         self._write_within(0)
         try:
             return await answer
@@ -176,6 +209,9 @@ class Accounts:
         problem = writing.exception()
         if problem is None:
             self._note_success()
+            for number in settled:
+                if (alerting := self._alerting.pop(number, None)) is not None:
+                    self.alerts.note(*alerting)
             for one, full in zip(waiting, writing.result(), strict=True):
                 self._answer(one, full)
             self._write()
@@ -190,12 +226,16 @@ class Accounts:
 
     def _answer(self, one: _Waiting, full: Window | None) -> None:
         """Answer a request that waits. One whose client has left meanwhile takes nothing."""
+        if full is not None and full.kind == "budget":
+            self.alerts.note(one.key, one.time, refused=True)
         if full is None and one.answer.done():
             self.settle(one.admission.number, {})
         elif full is None:
+            if one.key.alert is not None:
+                self._alerting[one.admission.number] = one.key, one.time
             one.answer.set_result(Reservation(self, one.admission.number))
         elif not one.answer.done():
-            one.answer.set_exception(_limit_error(one.limits, full, self._now()))
+            one.answer.set_exception(_limit_error(one.key.limits, full, self._now()))
 
     async def close(self) -> None:
         """Write what was settled, and close the ledger."""
@@ -205,6 +245,7 @@ class Accounts:
             await asyncio.wait([self._writing])
         if self._timer is not None:
             self._timer.cancel()
+        await self.alerts.close()
         self._thread.shutdown()
         self._ledger.close()
 

@@ -25,10 +25,11 @@ from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 from toolwire.dialects import traits_of
-from toolwire.errors import InvalidBody, ToolwireError
+from toolwire.errors import InvalidBody, InvalidField, ToolwireError
 from toolwire.gateway import conversations
 from toolwire.gateway.admission import counted
 from toolwire.gateway.auditing import AuditedTurn, visible_keys
+from toolwire.gateway.budget_alerts import BudgetAlert
 from toolwire.gateway.context import (
     JSON,
     LEFT,
@@ -40,6 +41,7 @@ from toolwire.gateway.context import (
     ResponseWriter,
 )
 from toolwire.gateway.errors import GatewayError, reply_of, wire_near
+from toolwire.gateway.key_admin import MAX_BODY, KeyAdmin, KeyEvent, check_no_page, is_admin_path, methods_of
 from toolwire.gateway.keys import NANO, Key, check_program_key, credential_in
 from toolwire.gateway.memory import MemoryPart
 from toolwire.gateway.prices import Prices
@@ -50,6 +52,8 @@ from toolwire.gateway.routing import handle_request, resolve_route
 from toolwire.gateway.sockets import PATH as SOCKET_PATH
 from toolwire.gateway.sockets import Socket
 from toolwire.gateway.stored_turns import Turns
+from toolwire.gateway.usage_queries import usage_query_in
+from toolwire.gateway.usage_recording import recorded, recorded_model, recorded_path, row_of
 from toolwire.providers.listing import list_models, show_model
 from toolwire.translation.paths import RouteMatch, allowed_methods, match_route, normalize_path
 from toolwire.types import Error
@@ -66,6 +70,9 @@ _REQUEST_TIMEOUT = 408
 _LATE = "the body took longer than"
 _OK = 200
 _LOSSES = "/toolwire/requests/"
+_USAGE = "/toolwire/usage"
+# The actions that are for a model. The usage ledger has a row for each of their requests.
+_MODEL_ACTIONS = frozenset({"answer", "count", "compact", "other"})
 # The methods of a stored response.
 _STORED = {"retrieve": ("GET", "DELETE"), "items": ("GET",), "cancel": ("POST",)}
 # The content type of Prometheus' text format.
@@ -111,8 +118,10 @@ class Gateway:
     """The gateway: an ASGI application.
 
     `allowed_origins` rejects requests of web pages and of names that lead to this machine. `log` and `observers`
-    receive the record of each request. `metrics` renders what `/metrics` returns. With a `program_key`, the gateway
-    answers only requests that have this key.
+    receive the record of each request, and `log_event` each change of a key and each alert. `metrics` renders what
+    `/metrics` returns. With `admin`, an admin key manages keys over HTTP, and reads `/metrics` alone. With a
+    `program_key`, the gateway answers only requests that have this key. `shows_usage` opens `/toolwire/usage`, for
+    admin keys if there are keys.
     """
 
     def __init__(
@@ -127,11 +136,14 @@ class Gateway:
         self.limits: BodyLimits = limits
         self.allowed_origins: AllowedOrigins = allowed_origins
         self.log: Callable[[RequestRecord], None] | None = log
+        self.log_event: Callable[[KeyEvent | BudgetAlert], None] = _discard
+        self.admin: bool = False
         self.websocket: bool = True
         self.program_key: str = ""
         self.running: int = 0
         self.observers: list[Callable[[RequestRecord], None]] = []
         self.metrics: Callable[[], bytes] | None = None
+        self.shows_usage: bool = False
 
     def renew(self, routes: Routes, prices: Prices, upstream_network: UpstreamNetwork) -> None:
         """Use other routes, prices and network settings. Running requests finish with the old ones."""
@@ -170,8 +182,12 @@ class Gateway:
                     await self.context.accounts.close()
                 if self.context.audit is not None:
                     await self.context.audit.aclose()
+                if self.context.usage is not None:
+                    await self.context.usage.close()
                 await send({"type": "lifespan.shutdown.complete"})
                 return
+            if self.context.usage is not None:
+                self.context.usage.start()
             await send({"type": "lifespan.startup.complete"})
 
 
@@ -190,17 +206,19 @@ class _Request:
         self.headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
         self.response_started = False
         self.ended = False
+        self.first_byte: float | None = None  # seconds until the response began
+        self.action = ""  # of a request for a model whose key was accepted
         self.outcome = RequestOutcome()
         self.endpoint = match_route(self.path, self.headers)
         self.wire = wire_near(self.path, self.headers) if self.endpoint is None else self.endpoint.dialect
         self.key: Key | None = None
         self.page_origin = ""  # the origin of the web page that sent the request, if it is allowed
         self.audited: ClientRequest | None = None
+        self._start = time.monotonic()
         self._task: asyncio.Task[Any] | None = None
 
     async def run(self) -> None:
         """Answer the request, and report what happened."""
-        start = time.monotonic()
         try:
             await self._answer()
         except GatewayError as rejection:
@@ -209,10 +227,14 @@ class _Request:
             await self._send_error(Error("invalid_request", str(problem), 400))
         except _ClientDisconnected:
             self.outcome.ending = self.outcome.ending or "client gone"
+        except asyncio.CancelledError:  # the gateway stops, and does not wait for the answer any longer
+            self.outcome.ending = self.outcome.ending or "broke off"
+            self._report()
+            raise
         except Exception:  # noqa: BLE001 - the client gets an error of the gateway
             _log.exception("request %s failed", self.identity)
             await self._send_error(Error("server", "the gateway failed; its log says why", 500))
-        self._report(time.monotonic() - start)
+        self._report()
         with contextlib.suppress(GatewayError):
             await self._record()
 
@@ -236,12 +258,11 @@ class _Request:
 
     async def may_open(self) -> bool:
         """Return True if the client may open a WebSocket here. Otherwise send an error."""
-        start = time.monotonic()
         try:
             await self._check_socket()
         except GatewayError as rejection:
             await self._send_error(rejection.error)
-            self._report(time.monotonic() - start)
+            self._report()
             return False
         return True
 
@@ -251,9 +272,15 @@ class _Request:
         if not (self.path == SOCKET_PATH and self.gateway.websocket):
             raise GatewayError("not_found", _NO_WEBSOCKET)
 
-    def _report(self, seconds: float) -> None:
-        """Pass the record of the request to the log, the metrics and the spans. Health checks are not logged."""
-        outcome, tokens = self.outcome, self.outcome.tokens
+    def _report(self) -> None:
+        """Pass the record of the request to the log, the metrics, the spans and the usage ledger.
+
+        Health checks are not logged.
+        """
+        outcome, tokens, seconds = self.outcome, self.outcome.tokens, round(time.monotonic() - self._start, 6)
+        if self.gateway.context.usage is not None and self.action:
+            request_fields = self.identity, time.time(), self.key, self.wire, self.action
+            self.gateway.context.usage.add(row_of(*request_fields, outcome, seconds, self.first_byte))
         log = None if self.path in _KEYLESS_PATHS else self.gateway.log
         observers = self.gateway.observers if log is None else [*self.gateway.observers, log]
         if not observers:
@@ -263,13 +290,13 @@ class _Request:
             request=self.identity,
             key=self.owner,
             key_name="" if self.key is None else self.key.name,
-            path=self.path[:200],
+            path=recorded_path(self.path, self.endpoint, outcome),
             wire=self.wire,
             status=outcome.status,
-            model=outcome.model[:200],
-            provider=outcome.provider,
+            model=recorded_model(outcome),
+            provider=recorded(outcome.provider),
             ending=outcome.ending,
-            seconds=round(seconds, 6),
+            seconds=seconds,
             input_tokens=tokens.input if tokens is not None else None,
             output_tokens=tokens.output if tokens is not None else None,
             cache_read_tokens=tokens.cache_read if tokens is not None else UNSET,
@@ -277,7 +304,7 @@ class _Request:
             cache_write_long_tokens=tokens.cache_write_long or UNSET if tokens is not None else UNSET,
             estimated=tokens is not None and tokens.estimated,
             cost=outcome.cost / NANO,
-            continued_by=[continuation.provider for continuation in outcome.continuations] or UNSET,
+            continued_by=[recorded(continuation.provider) for continuation in outcome.continuations] or UNSET,
         )
         for observe in observers:
             observe(record)
@@ -327,6 +354,7 @@ class _Request:
         if endpoint.method == "GET":
             await self._answer_without_provider(endpoint)
             return
+        self.action = endpoint.action if endpoint.action in _MODEL_ACTIONS else ""
         body = await self._read()
         match endpoint.action:
             case "answer" | "other":
@@ -372,6 +400,8 @@ class _Request:
 
     def _check_origin(self) -> None:
         """Reject a request of a web page, or of a host name that leads to this machine, unless it is allowed."""
+        if is_admin_path(self.path):
+            check_no_page(self.headers)
         page_origin = self.headers.get("origin", "")
         if _allowed(self.gateway.allowed_origins, self.headers.get("host", ""), page_origin):
             self.page_origin = page_origin
@@ -398,9 +428,9 @@ class _Request:
         """The id of the key, whose memory and reports the request uses. Empty without keys."""
         return "" if self.key is None else self.key.id
 
-    async def _read(self) -> bytes:
-        """Read the body, within the limits of its size and its time."""
-        max_bytes, pieces, size = self.gateway.limits.body, [], 0
+    async def _read(self, max_bytes: int = 0) -> bytes:
+        """Read the body, within the limits of its time and of its size: that of the gateway, or `max_bytes`."""
+        max_bytes, pieces, size = max_bytes or self.gateway.limits.body, [], 0
         length = self.headers.get("content-length", "0")
         if not (length.isascii() and length.isdigit() and len(length) < 20):
             raise GatewayError("invalid_request", "content-length must be a number", 400)
@@ -477,6 +507,8 @@ class _Request:
         if "cache-control" not in headers:
             raw_headers.append((b"cache-control", b"no-store"))
         self.response_started, self.outcome.status = True, status
+        if self.first_byte is None:
+            self.first_byte = round(time.monotonic() - self._start, 6)
         await self._asgi_send({"type": "http.response.start", "status": status, "headers": raw_headers})
 
     async def _send(self, data: bytes, more: bool) -> None:
@@ -512,6 +544,7 @@ class _Request:
         names, name = self.gateway.context.routes.names(), endpoint.subject or subject
         if self.key is not None:
             names = [model for model in names if self.key.may_ask(model)]
+        self.outcome.model_is_known = self.gateway.context.routes.find(name) is not None
         if endpoint.action == "models":
             await self._reply(200, _write(list_models(endpoint.dialect, names)))
         elif endpoint.action == "version":
@@ -530,7 +563,8 @@ class _Request:
         """Count the tokens of a request: by its provider, or by an estimate that is marked as one."""
         run = self.gateway.context.offloader.run
         members = await run(len(body), members_of, body)
-        route = resolve_route(self.gateway.context.routes, self.key, endpoint.subject or text_of(members.get("model")))
+        name = endpoint.subject or text_of(members.get("model"))
+        route = resolve_route(self.gateway.context.routes, self.key, name, self.outcome)
         if route.candidates[0].provider.dialect == endpoint.dialect:
             await self._handle_request(endpoint, body)
             return
@@ -541,6 +575,9 @@ class _Request:
 
     async def _answer_own_path(self) -> None:
         """Answer a path of the gateway itself. Raise the 404 error for any other path."""
+        if is_admin_path(self.path):
+            await self._manage_keys()
+            return
         if self.method in ("GET", "HEAD"):
             if self.path == "/":  # Claude Code checks with it whether the server runs
                 await self._reply(200, b"toolwire gateway\n", "text/plain; charset=utf-8")
@@ -554,15 +591,60 @@ class _Request:
                 await self._reply(503 if lost else 200, b'{"status":"%s"}' % (b"database lost" if lost else b"ready"))
                 return
             if self.path == "/metrics" and self.gateway.metrics is not None:
+                if self.gateway.admin:
+                    self._require_admin()
                 await self._reply(200, self.gateway.metrics(), _METRICS_TYPE)
                 return
-            if self.path.startswith(_LOSSES) and self.path.endswith("/losses"):
-                identity = self.path.removeprefix(_LOSSES).removesuffix("/losses")
-                report = self.gateway.context.reports.find(identity, self.owner)
-                if report is not None:
-                    await self._reply(200, self.gateway.context.all_secrets().mask(_write(report)))
-                    return
+            if self.path == _USAGE:
+                await self._answer_usage()
+                return
+            if (report := self._losses()) is not None:
+                await self._reply(200, self.gateway.context.all_secrets().mask(_write(report)))
+                return
         raise GatewayError("not_found", f"there is nothing at {self.method} {self.path[:200]}")
+
+    def _losses(self) -> dict[str, Any] | None:
+        """Return the report of losses that the path names. Return None if there is none, or if another key made it."""
+        if not (self.path.startswith(_LOSSES) and self.path.endswith("/losses")):
+            return None
+        identity = self.path.removeprefix(_LOSSES).removesuffix("/losses")
+        return self.gateway.context.reports.find(identity, self.owner)
+
+    def _require_admin(self) -> Key:
+        """Return the client's key if it is an admin key, else raise the 403 error."""
+        if self.key is None or not self.key.is_admin:
+            raise GatewayError("permission", "this needs an admin key: `toolwire keys create --admin` makes one", 403)
+        return self.key
+
+    async def _manage_keys(self) -> None:
+        """Answer a path of `/toolwire/keys`."""
+        accounts = self.gateway.context.accounts
+        if not self.gateway.admin or accounts is None:
+            raise GatewayError("not_found", "keys are not managed over HTTP: [admin] is not on in the settings")
+        admin, methods = self._require_admin(), methods_of(self.path)
+        if self.method not in methods:
+            raise GatewayError.method(self.method, self.path, methods)
+        query = self.scope.get("query_string", b"").decode("latin-1")
+        writes = self.method in ("POST", "PATCH")
+        body = await self._read(MAX_BODY) if writes else b""
+        async with self._counted_request if writes else contextlib.nullcontext():
+            reply = await KeyAdmin(accounts, admin, self.gateway.log_event).answer(self.method, self.path, query, body)
+        await self._reply(reply.status, self.gateway.context.all_secrets().mask(reply.body), **reply.headers)
+
+    async def _answer_usage(self) -> None:
+        """Answer a question about the usage of all keys."""
+        usage = self.gateway.context.usage
+        if usage is None or not self.gateway.shows_usage:
+            raise GatewayError(
+                "not_found", f"{_USAGE} is off; the section [admin] of the settings turns it on: on = true"
+            )
+        if self.gateway.context.accounts is not None:
+            self._require_admin()
+        try:
+            query = usage_query_in(self.scope.get("query_string", b"").decode("latin-1"), time.time())
+            await self._reply(200, _write(await usage.sums(query)))
+        except InvalidField as problem:
+            raise GatewayError("invalid_request", str(problem)) from problem
 
 
 def _as_websocket_messages(send: _Send) -> _Send:
@@ -572,6 +654,10 @@ def _as_websocket_messages(send: _Send) -> _Send:
         await send({**message, "type": f"websocket.{message['type']}"})
 
     return send_renamed
+
+
+def _discard(_event: KeyEvent | BudgetAlert) -> None:
+    """Log no event."""
 
 
 def _time_in_utc() -> str:

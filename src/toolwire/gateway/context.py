@@ -19,6 +19,7 @@ from toolwire.gateway.prices import Prices, Tokens
 from toolwire.gateway.reports import Reports
 from toolwire.gateway.routes import Candidate, Routes
 from toolwire.gateway.stored_turns import StoredItem, StoredTurn
+from toolwire.gateway.usage_ledger import UsageLedger
 from toolwire.providers import Provider
 from toolwire.providers.addressing import key_of
 from toolwire.translation.paths import RouteMatch
@@ -61,6 +62,7 @@ class GatewayContext(Struct):
     offloader: Offloader = field(default_factory=Offloader)
     accounts: Accounts | None = None
     audit: Audit | None = None
+    usage: UsageLedger | None = None
     timeouts: Timeouts = Timeouts()
     bounds: Bounds = Bounds()
     connected: ProcessMemory = field(default_factory=lambda: ProcessMemory(_CONNECTED, CONNECTED_SECONDS))
@@ -118,6 +120,8 @@ class RequestOutcome(Struct):
     """The outcome of a request, for the log, the metrics and the limits of the key."""
 
     model: str = ""
+    model_is_known: bool = False  # a route or a provider has the model
+    session: str = ""  # the name of the client's session
     provider: str = ""
     status: int = 0
     usage: Usage | None = None

@@ -14,6 +14,8 @@ from sqlalchemy import Engine, create_engine, event
 
 from toolwire.traces.file_watch import FileWatch
 
+_STUCK_MS = 5000  # PostgreSQL ends a transaction that is idle for so long: its process is paused, and holds locks
+_LOCKED_MS = 10_000
 _PRAGMAS = ("busy_timeout=10000", "journal_mode=WAL", "synchronous=NORMAL")
 
 
@@ -43,6 +45,14 @@ def _watched(engine: Engine, path: str) -> FileWatch:
     files.follow(engine)
     event.listen(engine, "begin", lambda _connection: files.remember())
     return files
+
+
+def share_locks(connection: Any, _record: Any) -> None:
+    """Make PostgreSQL end the transaction of a paused process, and limit the wait for a lock."""
+    with connection.cursor() as cursor:
+        cursor.execute(f"SET idle_in_transaction_session_timeout = {_STUCK_MS}")
+        cursor.execute(f"SET lock_timeout = {_LOCKED_MS}")
+    connection.commit()
 
 
 def _journal(connection: Any, _record: Any) -> None:

@@ -17,20 +17,32 @@ from fnmatch import fnmatchcase
 
 from msgspec import Struct
 
-from toolwire.errors import InvalidField
+from toolwire.errors import InvalidField, UserError
 from toolwire.gateway.errors import GatewayError
 from toolwire.types.readable import readable
 
 NANO = 1_000_000_000
 _FIXED_WINDOWS = {"min": 60, "hour": 3600, "day": 86_400}
 _LONGEST_MONTH = 31
+_LONGEST_NAME = 100
+_LONGEST_MODEL = 256
+_MOST_MODELS = 1000
 _ALPHABET = "abcdefghijkmnpqrstuvwxyz23456789"
 _KEY_PATTERN = re.compile(r"tw-(?P<id>[a-z2-9]{8})[a-z2-9]{32}", re.ASCII)
+_ALERT = re.compile(r"(?P<percent>[1-9]\d?|100)%", re.ASCII)
 _LIMIT = re.compile(r"(?P<number>\d{1,15}(?:\.\d{1,9})?)(?:/(?P<window>min|hour|day|month))?", re.ASCII)
 _CREDENTIALS = frozenset({b"authorization", b"x-api-key", b"api-key", b"x-goog-api-key"})
 _KEY_IN_QUERY = re.compile(r"(?:^|&)(?:key|api_key|api-key|x-api-key|access_token)=", re.IGNORECASE)
 _KEY_NEEDED = "a key of this gateway is needed: Authorization: Bearer tw-..., x-api-key, api-key or x-goog-api-key"
 _PROGRAM_ONLY = "this gateway accepts only the key of the program that `toolwire launch` started"
+
+
+class KeyConflict(InvalidField):
+    """A change of a key that the other keys do not allow: a name that is taken, or the last admin key."""
+
+
+class AdminRevoked(UserError):
+    """The admin key of a change is no longer in force, or no longer an admin key."""
 
 
 @readable
@@ -66,8 +78,12 @@ class Key(Struct, frozen=True, kw_only=True):
     name: str
     salt: bytes
     hash: bytes
+    team: str = ""
+    user: str = ""
+    is_admin: bool = False
     models: tuple[str, ...] = ()
     limits: tuple[Limit, ...] = ()
+    alert: int | None = None  # the percentage of the budget that raises an alert when it is spent
     created: float = 0.0
     expires: float | None = None
     revoked: float | None = None
@@ -87,9 +103,14 @@ class Key(Struct, frozen=True, kw_only=True):
         return not self.models or any(fnmatchcase(name, pattern) for pattern in self.models)
 
     @property
+    def budget(self) -> Limit | None:
+        """The key's limit of money."""
+        return next((limit for limit in self.limits if limit.kind == "budget"), None)
+
+    @property
     def has_budget(self) -> bool:
         """True if the key has a limit of money."""
-        return any(limit.kind == "budget" for limit in self.limits)
+        return self.budget is not None
 
 
 def limit_of(kind: str, text: str) -> Limit:
@@ -104,12 +125,29 @@ def limit_of(kind: str, text: str) -> Limit:
     return Limit(kind, amount, match["window"] or "min")
 
 
+def alert_of(text: str) -> int:
+    """Parse a part of a budget such as `80%`. Raise `InvalidField` if it is none."""
+    match = _ALERT.fullmatch(text.strip())
+    if match is None:
+        raise InvalidField("alert", f"must be a part of the budget from 1% to 100%, such as 80%, not {text!r}")
+    return int(match["percent"])
+
+
 def mint(
-    name: str, models: Iterable[str], limits: Iterable[Limit], now: float, expires: float | None
+    name: str,
+    models: Iterable[str],
+    limits: Iterable[Limit],
+    now: float,
+    expires: float | None,
+    *,
+    team: str = "",
+    user: str = "",
+    is_admin: bool = False,
 ) -> tuple[str, Key]:
-    """Make a key. Return its text, which is printed once, and the part to store."""
-    if not (name.isprintable() and 0 < len(name) <= 100):
-        raise InvalidField("name", "must be a text of 1 to 100 characters")
+    """Make a key. Return its text, which is printed once, and the part to store.
+
+    `team` and `user` are for the reports of usage. A key with `is_admin` may read what concerns all keys.
+    """
     text = "tw-" + "".join(secrets.choice(_ALPHABET) for _ in range(40))
     salt = secrets.token_bytes(16)
     key = Key(
@@ -117,12 +155,32 @@ def mint(
         name=name,
         salt=salt,
         hash=_hash(salt, text),
+        team=team,
+        user=user,
+        is_admin=is_admin,
         models=tuple(models),
         limits=tuple(limits),
         created=now,
         expires=expires,
     )
+    check_key(key)
     return text, key
+
+
+def check_key(key: Key) -> None:
+    """Raise `InvalidField` if a value of `key` is not possible."""
+    if not (key.name.isprintable() and 0 < len(key.name) <= _LONGEST_NAME):
+        raise InvalidField("name", f"must be a text of 1 to {_LONGEST_NAME} characters")
+    for field, text in (("team", key.team), ("user", key.user)):
+        if not (text.isprintable() and len(text) <= _LONGEST_NAME):
+            raise InvalidField(field, f"must be a printable text of at most {_LONGEST_NAME} characters")
+    if len(key.models) > _MOST_MODELS:
+        raise InvalidField("models", f"must be at most {_MOST_MODELS} names")
+    for model in key.models:
+        if not (0 < len(model) <= _LONGEST_MODEL and min(model) > " "):
+            raise InvalidField("models", f"must be names of 1 to {_LONGEST_MODEL} characters, without white space")
+    if key.alert is not None and not key.has_budget:
+        raise InvalidField("alert", "needs a budget, such as 20/day: it is a part of it")
 
 
 def id_in(text: str) -> str:

@@ -12,7 +12,7 @@ Rules of this file:
 
 import contextlib
 import sqlite3
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -20,14 +20,12 @@ import sqlalchemy as sql
 from msgspec import Struct
 
 from toolwire.errors import InvalidField
-from toolwire.gateway.database import open_database
-from toolwire.gateway.keys import Key, Limit
+from toolwire.gateway.database import open_database, share_locks
+from toolwire.gateway.keys import AdminRevoked, Key, KeyConflict, Limit
 
 _KEPT_WINDOWS = 200  # of each limit
 _ROWS = 300  # windows that one statement reads: SQLite has no more than 1000 terms of an OR
 _MOST = 1 << 62  # the largest amount that is stored: a provider that reports more must not stop the ledger
-_STUCK_MS = 5000  # PostgreSQL ends a transaction that is idle for so long: its process is paused, and holds locks
-_LOCKED_MS = 10_000
 _TABLES = sql.MetaData()
 _keys = sql.Table(
     "toolwire_keys",
@@ -41,7 +39,12 @@ _keys = sql.Table(
     sql.Column("created", sql.Float, nullable=False),
     sql.Column("expires", sql.Float),
     sql.Column("revoked", sql.Float),
+    sql.Column("team", sql.String(100), nullable=False, server_default=""),
+    sql.Column("user", sql.String(100), nullable=False, server_default=""),
+    sql.Column("is_admin", sql.Boolean, nullable=False, server_default=sql.false()),
+    sql.Column("alert", sql.Integer),
 )
+_ADDED_COLUMNS = ("team", "user", "is_admin", "alert")
 _windows = sql.Table(
     "toolwire_windows",
     _TABLES,
@@ -65,6 +68,18 @@ _started = sql.Table(
     sql.Column("amount", sql.BigInteger, nullable=False),
     sqlite_with_rowid=False,
 )
+# An alert of a window, and the process that reports it. `threshold` is its amount: a changed budget has another alert.
+_alerts = sql.Table(
+    "toolwire_alerts",
+    _TABLES,
+    sql.Column("key", sql.String(8), primary_key=True),
+    sql.Column("kind", sql.String(10), primary_key=True),
+    sql.Column("window", sql.String(5), primary_key=True),
+    sql.Column("start", sql.BigInteger, primary_key=True),
+    sql.Column("threshold", sql.BigInteger, primary_key=True),
+    sql.Column("process", sql.String(32), nullable=False),
+    sqlite_with_rowid=False,
+)
 # The statements of a request are the driver's own. SQLAlchemy's cost three times as much CPU (measured 2026-11-27).
 _ROW = '(key = ? AND kind = ? AND "window" = ? AND start = ?)'
 _LIMIT = 'key = ? AND kind = ? AND "window" = ?'
@@ -77,8 +92,16 @@ _CREATE = """INSERT INTO toolwire_windows (key, kind, "window", start, number, t
 _OLD = f"{_LIMIT} AND number <= ?"
 _FORGET = f"""DELETE FROM toolwire_started WHERE {_LIMIT}
  AND start IN (SELECT start FROM toolwire_windows WHERE {_OLD})"""  # noqa: S608 - these are constants
+_FORGET_ALERTS = f"""DELETE FROM toolwire_alerts WHERE {_LIMIT}
+ AND start IN (SELECT start FROM toolwire_windows WHERE {_OLD})"""  # noqa: S608 - these are constants
 _DELETE = f"DELETE FROM toolwire_windows WHERE {_OLD}"  # noqa: S608 - these are constants
 _CHANGE = f"UPDATE toolwire_windows SET taken = ? WHERE {_ROW}"  # noqa: S608 - these are constants
+# One statement, so that PostgreSQL shows a request that ends meanwhile either in flight or settled.
+_SETTLED = f"""SELECT taken - (SELECT coalesce(sum(amount), 0) FROM toolwire_started WHERE {_ROW})
+ FROM toolwire_windows WHERE {_ROW}"""  # noqa: S608 - these are constants
+_RAISE = """INSERT INTO toolwire_alerts (key, kind, "window", start, threshold, process)
+ VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"""
+_RAISED = f"SELECT process FROM toolwire_alerts WHERE {_ROW} AND threshold = ?"  # noqa: S608 - these are constants
 _START = """INSERT INTO toolwire_started (process, number, key, kind, "window", start, amount)
  VALUES (?, ?, ?, ?, ?, ?, ?)"""
 
@@ -107,6 +130,17 @@ class Admission(Struct, frozen=True):
     estimates: tuple[Estimate, ...]
 
 
+class BudgetWatch(Struct, frozen=True):
+    """A window of a budget, and the amount that raises an alert when it is spent.
+
+    With `refused`, the budget has refused a request, so that requests in flight count too.
+    """
+
+    window: Window
+    threshold: int
+    refused: bool = False
+
+
 class LimitLedger:
     """The database of keys, their limits, and what each key has used of them."""
 
@@ -115,11 +149,12 @@ class LimitLedger:
         self._is_sqlite = self._engine.dialect.name == "sqlite"
         self._lock = "" if self._is_sqlite else " FOR UPDATE"
         if not self._is_sqlite:
-            sql.event.listen(self._engine, "connect", _bound_locks)
+            sql.event.listen(self._engine, "connect", share_locks)
         with self._engine.begin() as connection:
             if not self._is_sqlite:  # two processes that start together create the tables once
                 connection.execute(sql.text("SELECT pg_advisory_xact_lock(7566047373982433)"))
             _TABLES.create_all(connection)
+            _add_columns(connection)
 
     def check(self) -> None:
         """Raise an error if the files of the database were removed, moved or replaced: writes would be lost."""
@@ -131,41 +166,126 @@ class LimitLedger:
         with self._engine.begin() as connection:
             connection.execute(_keys.insert(), _row_of(key))
 
-    def add_named(self, key: Key) -> None:
-        """Store a key under a name of its own. Raise `InvalidField` if a key that is not revoked has this name."""
-        with self._engine.begin() as connection:
-            if not self._is_sqlite:  # two processes that add a name at once do so one after the other
-                connection.execute(sql.text("SELECT pg_advisory_xact_lock(7566047373982434)"))
-            query = sql.select(_keys.c.id).where(_keys.c.name == key.name, _keys.c.revoked.is_(None))
-            if (other := connection.execute(query).scalar()) is not None:
-                detail = f"{key.name!r} is the name of the key {other}; revoke that key, or choose another name"
-                raise InvalidField("name", detail)
+    def add_named(self, key: Key, *, by: str = "") -> None:
+        """Store a key under a name of its own. Raise `KeyConflict` if a key that is in force has this name.
+
+        `by` is the id of the admin key that does so, or empty for the operator. Raise `AdminRevoked` if that key is no
+        admin key in force.
+        """
+        with self._changing_keys(key.created, by) as connection:
+            _check_name(connection, key, key.created)
             connection.execute(_keys.insert(), _row_of(key))
+
+    @contextlib.contextmanager
+    def _changing_keys(self, now: float, by: str) -> Iterator[sql.Connection]:
+        """Yield a connection in a transaction. All changes of keys are made one after the other."""
+        with self._engine.begin() as connection:
+            if not self._is_sqlite:
+                connection.execute(sql.text("SELECT pg_advisory_xact_lock(7566047373982434)"))
+            if by:
+                admin = _key_in(connection, by)
+                if admin is None or not admin.is_admin or admin.state(now) != "active":
+                    raise AdminRevoked(f"{by} is not an admin key that is in force")
+            yield connection
 
     def listed(self) -> list[Key]:
         """Return the keys, the oldest first."""
         with self._engine.begin() as connection:
             return [_key_of(row) for row in connection.execute(sql.select(_keys).order_by(_keys.c.created))]
 
+    def page(self, after: str, most: int) -> list[Key]:
+        """Return up to `most` keys, the oldest first; those that follow the key with the id `after` if it is not empty.
+
+        Raise `InvalidField` if there is no key `after`.
+        """
+        query = sql.select(_keys).order_by(_keys.c.created, _keys.c.id).limit(most)
+        with self._engine.begin() as connection:
+            if after:
+                created = connection.execute(sql.select(_keys.c.created).where(_keys.c.id == after)).scalar()
+                if created is None:
+                    raise InvalidField("after", "must be the id of a key")
+                later = sql.and_(_keys.c.created == created, _keys.c.id > after)
+                query = query.where(sql.or_(_keys.c.created > created, later))
+            return [_key_of(row) for row in connection.execute(query)]
+
     def find(self, identity: str) -> Key | None:
         """Return the key of an id."""
         with self._engine.begin() as connection:
-            row = connection.execute(sql.select(_keys).where(_keys.c.id == identity)).first()
-        return None if row is None else _key_of(row)
+            return _key_in(connection, identity)
 
-    def revoke(self, identity: str, now: float) -> None:
-        """Revoke a key."""
-        with self._engine.begin() as connection:
+    def change(self, identity: str, change: Callable[[Key], Key], now: float, *, by: str = "") -> Key | None:
+        """Replace a key by what `change` makes of it, and return that. Return None if there is no such key.
+
+        Raise `KeyConflict` if the key is revoked, or if another key that is in force has its name. With `by`, the id of
+        an admin key, also if it is the last admin key and would be none.
+        """
+        with self._changing_keys(now, by) as connection:
+            before = _key_in(connection, identity)
+            if before is None:
+                return None
+            if before.revoked is not None:
+                raise KeyConflict("key", f"{identity} is revoked, and cannot be changed; create another one")
+            after = change(before)
+            if (after.name, after.state(now)) != (before.name, before.state(now)):
+                _check_name(connection, after, now)
+            if by and before.is_admin and not after.is_admin:
+                _check_admin_remains(connection, before, now)
+            connection.execute(_keys.update().where(_keys.c.id == identity), _row_of(after))
+            return after
+
+    def revoke(self, identity: str, now: float, *, by: str = "") -> Key | None:
+        """Revoke a key, and return it. Return None if there is no such key.
+
+        With `by`, the id of an admin key, raise `KeyConflict` if it is the last admin key.
+        """
+        with self._changing_keys(now, by) as connection:
+            key = _key_in(connection, identity)
+            if key is None or key.revoked is not None:
+                return key
+            if by and key.is_admin:
+                _check_admin_remains(connection, key, now)
             connection.execute(_keys.update().where(_keys.c.id == identity).values(revoked=now))
+            return msgspec.structs.replace(key, revoked=now)
 
     def taken(self, key: Key, now: float) -> dict[str, int]:
         """Return what counts as spent of each limit of a key in the window of `now`."""
-        taken = {}
-        with self._engine.begin() as connection:
-            for limit in key.limits:
-                row = connection.execute(sql.select(_windows.c.taken).where(_is_of(window_of(key, limit, now))))
-                taken[f"{limit.kind} {limit}"] = row.scalar() or 0
-        return taken
+        taken = self.taken_of([key], now)[key.id]
+        return {f"{limit.kind} {limit}": taken[limit.kind] for limit in key.limits}
+
+    def taken_of(self, keys: Iterable[Key], now: float) -> dict[str, dict[str, int]]:
+        """Return what counts as spent of each limit of `keys` in the window of `now`, by id and kind."""
+        windows = {key.id: {limit.kind: window_of(key, limit, now) for limit in key.limits} for key in keys}
+        with self._transaction() as cursor:
+            taken = self._read(
+                cursor, {window for of_key in windows.values() for window in of_key.values()}, lock=False
+            )
+        return {
+            identity: {kind: taken.get(window, 0) for kind, window in of_key.items()}
+            for identity, of_key in windows.items()
+        }
+
+    def raise_alerts(self, process: str, watches: Iterable[BudgetWatch]) -> dict[BudgetWatch, int | None]:
+        """Raise the alerts of budgets whose threshold is spent, each one once, whatever other processes do.
+
+        Return for each alert that was raised the spent amount if `process` is the one to report it, else None. If the
+        outcome of the transaction is not known, calling this again has the same result.
+        """
+        raised: dict[BudgetWatch, int | None] = {}
+        with self._transaction() as cursor:
+            taken = self._read(cursor, {watch.window for watch in watches}, lock=False)
+            for watch in watches:
+                spent = taken.get(watch.window, 0)
+                if spent >= watch.threshold and not watch.refused:
+                    spent = int(self._scalar(cursor, _SETTLED, *msgspec.structs.astuple(watch.window) * 2))
+                if spent >= watch.threshold:
+                    alert = (*msgspec.structs.astuple(watch.window), watch.threshold)
+                    cursor.execute(self._text(_RAISE), (*alert, process))
+                    raised[watch] = spent if self._scalar(cursor, _RAISED, *alert) == process else None
+        return raised
+
+    def _scalar(self, cursor: Any, statement: str, *values: Any) -> Any:
+        cursor.execute(self._text(statement), values)
+        return cursor.fetchone()[0]
 
     def write(
         self, process: str, settled: Mapping[int, Mapping[str, int]], waiting: Sequence[Admission]
@@ -225,13 +345,13 @@ class LimitLedger:
         cursor.execute(self._text(_SETTLE % marks), (process, *numbers))
         return [(row[0], Window(*row[1:5]), row[5]) for row in cursor.fetchall()]
 
-    def _read(self, cursor: Any, windows: Iterable[Window]) -> dict[Window, int]:
-        """Read what is spent of windows, and lock them. They are locked in one order, so no two processes deadlock."""
+    def _read(self, cursor: Any, windows: Iterable[Window], *, lock: bool = True) -> dict[Window, int]:
+        """Read what is spent of windows. With `lock` they are locked, in one order, so no two processes deadlock."""
         taken, wanted = {}, sorted(windows)
         for first in range(0, len(wanted), _ROWS):
             rows = wanted[first : first + _ROWS]
             values = [value for window in rows for value in msgspec.structs.astuple(window)]
-            cursor.execute(self._text(_READ % " OR ".join([_ROW] * len(rows))) + self._lock, values)
+            cursor.execute(self._text(_READ % " OR ".join([_ROW] * len(rows))) + (self._lock if lock else ""), values)
             taken.update({Window(*row[:4]): row[4] for row in cursor.fetchall()})
         return taken
 
@@ -244,6 +364,7 @@ class LimitLedger:
             cursor.execute(self._text(_CREATE), (*limit, window.start, newest + 1))
             if (old := newest + 1 - _KEPT_WINDOWS) > 0:
                 cursor.execute(self._text(_FORGET), (*limit, *limit, old))
+                cursor.execute(self._text(_FORGET_ALERTS), (*limit, *limit, old))
                 cursor.execute(self._text(_DELETE), (*limit, old))
         return self._read(cursor, windows)
 
@@ -286,12 +407,39 @@ def _bounded(amount: int) -> int:
     return max(0, min(amount, _MOST))
 
 
-def _bound_locks(connection: Any, _record: Any) -> None:
-    """Make PostgreSQL end the transaction of a paused process, and limit the wait for a lock."""
-    with connection.cursor() as cursor:
-        cursor.execute(f"SET idle_in_transaction_session_timeout = {_STUCK_MS}")
-        cursor.execute(f"SET lock_timeout = {_LOCKED_MS}")
-    connection.commit()
+def _add_columns(connection: sql.Connection) -> None:
+    """Add the columns that the keys of an older version do not have. Processes of that version keep working."""
+    present = {column["name"] for column in sql.inspect(connection).get_columns(_keys.name)}
+    for name in _ADDED_COLUMNS:
+        if name not in present:
+            column = sql.schema.CreateColumn(_keys.c[name]).compile(dialect=connection.dialect)
+            connection.exec_driver_sql(f"ALTER TABLE {_keys.name} ADD COLUMN {column}")
+
+
+def _key_in(connection: sql.Connection, identity: str) -> Key | None:
+    row = connection.execute(sql.select(_keys).where(_keys.c.id == identity)).first()
+    return None if row is None else _key_of(row)
+
+
+def _others_in_force(key: Key, now: float) -> Any:
+    """Return the query of the keys that are in force at `now`, without `key`."""
+    not_expired = sql.or_(_keys.c.expires.is_(None), _keys.c.expires > now)
+    return sql.select(_keys.c.id).where(_keys.c.revoked.is_(None), not_expired, _keys.c.id != key.id)
+
+
+def _check_name(connection: sql.Connection, key: Key, now: float) -> None:
+    """Raise `KeyConflict` if another key that is in force has the name of `key`."""
+    other = connection.execute(_others_in_force(key, now).where(_keys.c.name == key.name)).scalar()
+    if other is not None:
+        detail = f"{key.name!r} is the name of the key {other}; revoke that key, or choose another name"
+        raise KeyConflict("name", detail)
+
+
+def _check_admin_remains(connection: sql.Connection, key: Key, now: float) -> None:
+    """Raise `KeyConflict` if no other admin key is in force."""
+    if connection.execute(_others_in_force(key, now).where(_keys.c.is_admin)).scalar() is None:
+        detail = f"{key.id} is the last admin key; create another one first, or use `toolwire keys` on the command line"
+        raise KeyConflict("key", detail)
 
 
 def _row_of(key: Key) -> dict[str, Any]:
@@ -306,8 +454,3 @@ def _key_of(row: Any) -> Key:
 
 def _json(value: Any) -> str:
     return msgspec.json.encode(value).decode()
-
-
-def _is_of(window: Window) -> Any:
-    columns = (_windows.c.key, _windows.c.kind, _windows.c.window, _windows.c.start)
-    return sql.and_(*(column == value for column, value in zip(columns, msgspec.structs.astuple(window), strict=True)))

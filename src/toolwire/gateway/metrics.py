@@ -1,7 +1,9 @@
 """Metrics for Prometheus, and spans for OpenTelemetry, made of the record of each request.
 
 Rules of this file:
-- A label has few values, which come from toolwire or from the settings: never a model's name, a path or a client's key.
+- A label has few values, which come from toolwire, from the settings or from the operator: never a path or a key.
+- A key has its name as a label. A model has one after it has answered, because clients can name any model.
+- The number of keys, and of models for each key, is bounded. Further ones are counted as `other`.
 - No key and no body is in the record, so none is in a metric.
 """
 
@@ -12,26 +14,46 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator
 from itertools import accumulate
 
-from msgspec import Struct
+from msgspec import Struct, field
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.utils import floatToGoString
 
+from toolwire.gateway.budget_alerts import BudgetAlert
 from toolwire.gateway.request_record import RequestRecord
 
 _SECONDS = (0.005, 0.025, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
 _BOUNDS = (*map(floatToGoString, _SECONDS), "+Inf")
+_MOST_KEYS = 500
+_MOST_MODELS = 20  # of one key
+_MOST_PAIRS = 4000  # of a key and a model: to render so many takes a tenth of a second
+_OTHER = "other"
 _ENDINGS = frozenset({"answer", "continued", "broke off", "client gone", "error", ""})
 
 
 class _Spent(Struct):
-    """The tokens and the cost of the requests to one provider."""
+    """The tokens and the cost of requests."""
 
     input_tokens: int = 0
     cache_read_tokens: int = 0
     cache_write_tokens: int = 0
     output_tokens: int = 0
     cost: float = 0.0
+
+    def add(self, record: RequestRecord) -> None:
+        """Add what a request has used."""
+        self.input_tokens += record.input_tokens or 0
+        self.cache_read_tokens += record.cache_read_tokens or 0
+        self.cache_write_tokens += record.cache_write_tokens or 0
+        self.output_tokens += record.output_tokens or 0
+        self.cost += record.cost
+
+
+class _KeyUse(Struct):
+    """The requests of one key to one model."""
+
+    requests: int = 0
+    spent: _Spent = field(default_factory=_Spent)
 
 
 class _Times(Struct):
@@ -46,9 +68,13 @@ class Metrics:
 
     def __init__(self, providers: Callable[[], Collection[str]], running: Callable[[], int]) -> None:
         self._providers, self._running = providers, running
+        self.others: list[Callable[[], Iterator[Metric]]] = []  # metrics of other parts of the gateway
         self._labels: dict[tuple[str, str, int, str], tuple[str, ...]] = {}
         self._requests: Counter[tuple[str, ...]] = Counter()
         self._spent: defaultdict[str, _Spent] = defaultdict(_Spent)
+        self._keys: dict[str, dict[str, _KeyUse]] = {}
+        self._pairs = 0
+        self._alerts: Counter[str] = Counter()
         self._times: defaultdict[str, _Times] = defaultdict(lambda: _Times([0] * (len(_SECONDS) + 1)))
         self._registry = CollectorRegistry()
         self._registry.register(self)
@@ -63,12 +89,33 @@ class Metrics:
         times.counts[bisect_left(_SECONDS, seconds)] += 1
         times.sum += seconds
         if record.input_tokens is not None:
-            spent = self._spent[labels[1]]
-            spent.input_tokens += record.input_tokens
-            spent.cache_read_tokens += record.cache_read_tokens or 0
-            spent.cache_write_tokens += record.cache_write_tokens or 0
-            spent.output_tokens += record.output_tokens or 0
-            spent.cost += record.cost
+            self._spent[labels[1]].add(record)
+        use = self._use_of(record)
+        use.requests += 1
+        use.spent.add(record)
+
+    def observe_alert(self, alert: BudgetAlert) -> None:
+        """Count an alert of a budget."""
+        self._alerts[self._key_label(alert.key_name)] += 1
+
+    def _key_label(self, name: str) -> str:
+        """Return the label of a key, and make room for it."""
+        if name not in self._keys:
+            name = name if len(self._keys) < _MOST_KEYS else _OTHER
+            self._keys.setdefault(name, {})
+        return name
+
+    def _use_of(self, record: RequestRecord) -> _KeyUse:
+        """Return the counters of a request's key and model."""
+        models = self._keys[self._key_label(record.key_name)]
+        model = record.provider
+        if model not in models:
+            has_room = self._pairs < _MOST_PAIRS and len(models) < _MOST_MODELS
+            model = model if not model or (has_room and record.ending == "answer") else _OTHER
+        if model not in models:
+            models[model] = _KeyUse()
+            self._pairs += 1
+        return models[model]
 
     def _labelled(self, values: tuple[str, str, int, str]) -> tuple[str, ...]:
         wire, provider, status, ending = values
@@ -97,8 +144,29 @@ class Metrics:
             cached.add_metric([provider, "read"], spent.cache_read_tokens)
             cached.add_metric([provider, "write"], spent.cache_write_tokens)
             cost.add_metric([provider], spent.cost)
+        yield from self._collect_keys()
         running = GaugeMetricFamily("toolwire_running_requests", "Requests that run now.", self._running())
         yield from (requests, seconds, tokens, cached, cost, running)
+        for collect in self.others:
+            yield from collect()
+
+    def _collect_keys(self) -> Iterator[Metric]:
+        by = ("key_name", "model")
+        text = "Requests of a key, by the provider and the model that answered."
+        requests = CounterMetricFamily("toolwire_key_requests", text, labels=by)
+        text = "Tokens read and written for a key."
+        tokens = CounterMetricFamily("toolwire_key_tokens", text, labels=(*by, "direction"))
+        cost = CounterMetricFamily("toolwire_key_cost_dollars", "US dollars that a key has spent.", labels=by)
+        text = "Budgets of a key that were spent up to their alert."
+        alerts = CounterMetricFamily("toolwire_key_budget_alerts", text, labels=by[:1])
+        for key_name, models in self._keys.items():
+            alerts.add_metric([key_name], self._alerts[key_name])  # from 0, else Prometheus sees no increase to 1
+            for model, use in models.items():
+                requests.add_metric([key_name, model], use.requests)
+                tokens.add_metric([key_name, model, "input"], use.spent.input_tokens)
+                tokens.add_metric([key_name, model, "output"], use.spent.output_tokens)
+                cost.add_metric([key_name, model], use.spent.cost)
+        yield from (requests, tokens, cost, alerts)
 
     def render(self) -> bytes:
         """Return the metrics in Prometheus' text format."""

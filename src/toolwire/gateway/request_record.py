@@ -18,13 +18,13 @@ class RequestRecord(Struct, frozen=True, kw_only=True):
     key_name: str
     """The name of the client's key. Empty as `key` is."""
     path: str
-    """The path of the request, up to 200 characters, without its query."""
+    """The path, up to 200 characters, without its query. `(unknown)` is a model that the gateway does not have."""
     wire: str
     """The wire that the client speaks."""
     status: int
     """The HTTP status that the client received, or 0 if the client left before the response began."""
     model: str
-    """The model that the request names, up to 200 characters."""
+    """The model that the request names, up to 200 characters. Empty if the gateway has no such model."""
     provider: str
     """The provider that answered and its model, as `provider/model`. Empty if no provider was asked."""
     ending: str

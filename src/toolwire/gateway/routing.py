@@ -30,6 +30,7 @@ from toolwire.gateway.prices import Tokens, estimate, sum_of, used
 from toolwire.gateway.response_store import WIRE, ResponseRecorder, should_store, text_of
 from toolwire.gateway.routes import Candidate, ResolvedRoute, Routes
 from toolwire.gateway.stored_turns import StoredTurn, Turns
+from toolwire.gateway.usage_recording import client_session_in
 from toolwire.translation.paths import RouteMatch
 from toolwire.types import Encoded
 from toolwire.wire.bodies import members_of
@@ -51,10 +52,10 @@ async def handle_request(
         raise GatewayError("overloaded", "calls cannot be recorded now", retry_after=5)
     members = await context.offloader.run(len(client_request.body), members_of, client_request.body)
     name = client_request.endpoint.subject or text_of(members.get("model"))
-    outcome.model = name
+    outcome.session = client_session_in(traits_of(client_request.endpoint.dialect), client_request.headers, members)
     if not name:
         raise GatewayError("invalid_request", "model is missing: name a model", code="missing_model")
-    route = resolve_route(context.routes, client_request.key, name)
+    route = resolve_route(context.routes, client_request.key, name, outcome)
     candidates = _affordable_candidates(context, client_request, _candidates_supporting(client_request, route, name))
     long_route = context.routes.find(route.settings.on_context) if route.settings.on_context else None
     stored_turns = _stored_turns_for(context, client_request)
@@ -75,9 +76,13 @@ async def handle_request(
         _settle(context, client_request, reservation, outcome)
 
 
-def resolve_route(routes: Routes, key: Key | None, name: str) -> ResolvedRoute:
-    """Return the route of the model name `name`. Raise `GatewayError` if it is unknown, or if `key` may not use it."""
+def resolve_route(routes: Routes, key: Key | None, name: str, outcome: RequestOutcome) -> ResolvedRoute:
+    """Return the route of the model name `name`. Raise `GatewayError` if it is unknown, or if `key` may not use it.
+
+    `outcome` receives the name.
+    """
     route = routes.find(name)
+    outcome.model, outcome.model_is_known = name, route is not None
     if key is not None and not key.may_ask(name):
         message = f"this key may not use {name[:80]!r}; it may use {', '.join(key.models)}"
         raise GatewayError("permission", message, code="model_not_allowed")

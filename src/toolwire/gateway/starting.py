@@ -20,8 +20,10 @@ from toolwire.dialects import NAMES
 from toolwire.errors import InvalidField, MissingExtra, ToolwireError
 from toolwire.gateway.app import AllowedOrigins, Gateway
 from toolwire.gateway.auditing import Audit
+from toolwire.gateway.budget_alerts import BudgetAlert
 from toolwire.gateway.context import CONNECTED_SECONDS, INTAKE, GatewayContext
 from toolwire.gateway.intake import Intake
+from toolwire.gateway.key_admin import KeyEvent
 from toolwire.gateway.memory import Memory, ProcessMemory, StoredMemory
 from toolwire.gateway.prefix_cache import PrefixCache
 from toolwire.gateway.prices import Prices
@@ -163,6 +165,33 @@ def ledger_of(settings: GatewaySettings, path: str | None) -> Any:
         return LimitLedger(url_of_database(settings.server.database, path))
 
 
+def usage_tables_of(settings: GatewaySettings, path: str | None) -> Any:
+    """Return the tables of the usage ledger. Raise `InvalidField` if the settings name no database."""
+    if not settings.server.database:
+        detail = (
+            "is missing: without it, the usage of the last 24 hours is in the gateway's process: GET /toolwire/usage"
+        )
+        raise InvalidField("database", detail, path="server")
+    try:
+        from toolwire.gateway.usage_tables import UsageTables  # noqa: PLC0415 - an extra
+    except ImportError as problem:
+        raise MissingExtra("SQLAlchemy", "serve", "to read usage") from problem
+    with _opening(settings.server.database, path):
+        return UsageTables(url_of_database(settings.server.database, path))
+
+
+def _usage_of(settings: GatewaySettings, path: str | None) -> Any:
+    """Return the usage ledger: in the database of the settings, or in the process."""
+    from toolwire.gateway.usage_ledger import IN_PROCESS, UsageLedger  # noqa: PLC0415 - an extra
+    from toolwire.gateway.usage_tables import UsageTables  # noqa: PLC0415 - likewise
+
+    keep = settings.usage.keep
+    if not settings.server.database:
+        return UsageLedger(lambda: UsageTables(IN_PROCESS, sums=False), keep, in_process=True)
+    tables = usage_tables_of(settings, path)
+    return UsageLedger(lambda: tables, keep)
+
+
 def gateway_of(routes: Routes, settings: GatewaySettings, path: str | None = None, address: str = "") -> Gateway:
     """Return the gateway for these routes and settings."""
     try:
@@ -183,14 +212,19 @@ def gateway_of(routes: Routes, settings: GatewaySettings, path: str | None = Non
     context.translations = PrefixCache(settings.translation_cache.bytes)
     context.intake = Intake(INTAKE, _share_of(INTAKE, settings))
     context.proxy = upstream_network.proxy
+    context.usage = _usage_of(settings, path)
     context.audit = _audit_of(settings.traces, path, lambda: gateway.context.recorded_secrets())  # noqa: PLW0108 - they change with a reload
     host = (address or settings.server.listen).rpartition(":")[0].strip("[]")
     hosts, origins = (tuple(map(str.lower, names)) for names in (settings.server.hosts, settings.server.origins))
     allowed_origins = AllowedOrigins(hosts, origins, host in _LOOPBACK)
     gateway = Gateway(context, allowed_origins=allowed_origins, log=_log)
-    gateway.websocket = settings.server.websocket
+    gateway.websocket, gateway.admin, gateway.log_event = settings.server.websocket, settings.admin.on, _log
     metrics = Metrics(lambda: gateway.context.routes.providers, lambda: gateway.running)
+    metrics.others.append(context.usage.collect)
+    gateway.shows_usage = settings.admin.on or not settings.server.needs_keys
     gateway.metrics, gateway.observers = metrics.render, [metrics.observe, *filter(None, [spans()])]
+    if accounts is not None:
+        accounts.alerts.observers += [_log, metrics.observe_alert]
     return gateway
 
 
@@ -247,11 +281,12 @@ def reload(gateway: Gateway, path: str | None) -> bool:
         _log({"settings": "refused; the old ones are in force", "problem": str(problem)})
         return False
     gateway.renew(routes, Prices(settings.prices), upstream_network)
+    gateway.admin = settings.admin.on and gateway.context.accounts is not None
     _log({"settings": "read anew", "providers": len(routes.providers), "routes": len(settings.routes)})
     return True
 
 
-def _log(record: RequestRecord | dict[str, Any]) -> None:
+def _log(record: RequestRecord | KeyEvent | BudgetAlert | dict[str, Any]) -> None:
     """Write a line of the log. If it cannot be written, requests are answered all the same."""
     with contextlib.suppress(OSError):
         sys.stderr.write(msgspec.json.encode(record).decode() + "\n")
