@@ -565,6 +565,8 @@ def test_processes_raise_an_alert_once_in_the_log_and_in_the_metrics(
             file.write_text(file.read_text().replace("on = true", "on = false"))
             ran[0].send_signal(signal.SIGHUP)
             until(lambda: call(gateways[0], "GET", "", None, admin).status == 404)
+            usage = [send(one.url, "GET", "/toolwire/usage", None, {"x-api-key": admin}).status for one in gateways]
+            assert usage == [404, 200]
         finally:
             for one in ran:
                 one.send_signal(signal.SIGTERM)

@@ -281,7 +281,8 @@ def reload(gateway: Gateway, path: str | None) -> bool:
         _log({"settings": "refused; the old ones are in force", "problem": str(problem)})
         return False
     gateway.renew(routes, Prices(settings.prices), upstream_network)
-    gateway.admin = settings.admin.on and gateway.context.accounts is not None
+    has_keys = gateway.context.accounts is not None
+    gateway.admin, gateway.shows_usage = settings.admin.on and has_keys, settings.admin.on or not has_keys
     _log({"settings": "read anew", "providers": len(routes.providers), "routes": len(settings.routes)})
     return True
 
