@@ -126,7 +126,7 @@ def test_the_readme_is_short_and_in_the_order_of_a_visitor() -> None:
     assert re.findall(r"(?m)^## (.*)$", README) == [
         "Two commands",
         "An agent in twelve lines",
-        "Streaming",
+        "A conversation",
         "Structured output",
         "Tools",
         "Translation, with its losses",

@@ -15,7 +15,6 @@ import os
 import re
 import secrets
 import sys
-import tempfile
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
@@ -25,7 +24,7 @@ import msgspec
 
 from toolwire.cli.screen import shorten
 from toolwire.cli.state_paths import state_folder
-from toolwire.client.saving import Saved, load_as, to_json
+from toolwire.client.saving import Saved, load_as, to_json, write_atomically
 from toolwire.errors import ToolwireError, UserError
 from toolwire.types.readable import readable
 from toolwire.waiting.results import safe
@@ -152,18 +151,7 @@ def _fingerprint(path: Path) -> tuple[int, int, int] | None:
 
 def write(path: Path, conversation: SavedConversation) -> None:
     """Write a conversation to `path` atomically."""
-    data = to_json(conversation).encode()
-    fd, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
-    try:
-        with os.fdopen(fd, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(fd)
-        Path(temporary).replace(path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            Path(temporary).unlink()
-        raise
+    write_atomically(path, to_json(conversation))
 
 
 def add(commands: Any) -> None:
