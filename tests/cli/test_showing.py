@@ -5,7 +5,7 @@ import unicodedata
 
 import pytest
 
-from toolwire.cli.agent import check_key, client_of
+from toolwire.cli.chosen_model import check_key, client_of
 from toolwire.cli.display import call_summary, cut, usage_summary
 from toolwire.cli.screen import Screen
 from toolwire.cli.terminal import parse_answer, tools_needing_approval

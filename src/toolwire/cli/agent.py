@@ -17,32 +17,31 @@ import sys
 import uuid
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from msgspec.structs import replace
 
 from toolwire import traces
 from toolwire.cli import conversations
+from toolwire.cli.chosen_model import advice, check_key, client_of, explain
 from toolwire.cli.conversations import SavedConversation
 from toolwire.cli.display import EventDisplay, EventOutput, JsonEventWriter, show_losses, usage_summary
+from toolwire.cli.endings import ENDINGS, INTERRUPTED, UNANSWERED
 from toolwire.cli.prompts import as_utf_8, read_task
 from toolwire.cli.screen import Screen, is_terminal, shorten
 from toolwire.cli.state_paths import default_runs, default_store
 from toolwire.cli.terminal import Approver, Interrupts, tools_needing_approval
 from toolwire.cli.tools import code_tools
-from toolwire.client.failures import AuthenticationFailed, ProviderError, exception_of
+from toolwire.client.failures import ProviderError, exception_of
 from toolwire.client.saving import Saved
 from toolwire.client.sync import Client
 from toolwire.errors import ToolwireError, UserError
 from toolwire.loop import AskModel, Done, LoopLimits
-from toolwire.providers import Provider, UnknownProvider, named, provider_of
 from toolwire.resolvers import Resolver, approved
 from toolwire.resolvers.execution import Cancel
 from toolwire.types import Context, Error, Message
 from toolwire.waiting.results import safe
 from toolwire.wire.transport import url_without_secrets
 
-MODEL = "TOOLWIRE_MODEL"
 _SYSTEM = (
     "You work on the project in the current folder, with the tools that you are given. Look before you "
     "change anything, make small changes, and check what you did, by running the tests where there are any. "
@@ -50,74 +49,7 @@ _SYSTEM = (
     "get around it. When all is done, say in a few sentences what you did."
 )
 _GO_ON = "Go on."
-_ANSWERED, _UNANSWERED, _LIMIT, _INTERRUPTED = 0, 1, 3, 130
-ENDINGS = {
-    "answer": (_ANSWERED, ""),
-    "limit": (_LIMIT, "no answer within the limit"),
-    "budget": (_LIMIT, "no answer within the budget"),
-    "no_progress": (_UNANSWERED, "no progress"),
-    "unread_call": (_UNANSWERED, "a call was not read"),
-    "refused": (_UNANSWERED, "the model refused"),
-    "cancelled": (_INTERRUPTED, "interrupted"),
-    "error": (_UNANSWERED, "failed"),
-}
-_STARTS = {
-    "ollama": "ollama serve",
-    "ollama-v1": "ollama serve",
-    "vllm": "vllm serve MODEL",
-    "llama.cpp": "llama-server -m MODEL.gguf",
-    "lmstudio": "lms server start",
-}
-_REFUSED = "transport_connect"
 _WORDS = 70
-
-
-def client_of(provider: Any, model: str | None, base_url: str | None = None) -> Client:
-    """Return a client for `provider` and `model`, at `base_url` if it is given.
-
-    Without both, the model comes from `$TOOLWIRE_MODEL`. Raise UserError if no model is named.
-    """
-    model = model or (os.environ.get(MODEL) if provider is None else None) or None
-    if provider is None and model is None:
-        raise UserError(f"name a model: --model PROVIDER/NAME, or --provider and --model, or ${MODEL}")
-    try:
-        server, model_name = provider_of(provider, model)
-    except UnknownProvider as problem:
-        if provider is None:
-            raise UserError(f"--model {model}: {problem}") from None
-        raise
-    if base_url is not None:
-        server = server.with_options(base_url=base_url.rstrip("/"))
-    client = Client(
-        server.with_options(api_key="") if server.lacks_key() and _is_elsewhere(server) else server, model_name
-    )
-    client.upstream.warn_losses = False  # the losses are on the screen
-    return client
-
-
-def _is_elsewhere(provider: Provider) -> bool:
-    """Return True if the provider's host is not the vendor's own: such a server may need no key."""
-    usual = named(provider.name)
-    return usual is None or urlsplit(usual.base_url).hostname != urlsplit(provider.base_url).hostname
-
-
-def check_key(provider: Provider) -> None:
-    """Raise UserError if `provider` needs an API key and has none."""
-    if provider.lacks_key() and not _is_elsewhere(provider):
-        raise UserError(f"there is no key: set {' or '.join(provider.env)}", path=provider.name)
-
-
-def advice(problem: ProviderError, provider: Provider) -> str:
-    """Return the remedy for `problem`, or an empty string if none is known."""
-    if problem.error.code == _REFUSED:
-        command = _STARTS.get(provider.name)
-        remedy = f"start it (`{command}`)" if command else "check the network"
-        return (
-            f"nothing answers at {url_without_secrets(provider.base_url)}: {remedy}, or pass its address by --base-url"
-        )
-    if isinstance(problem, AuthenticationFailed) and provider.env:
-        return f"the key is that of {' or '.join(provider.env)}"
-    return ""
 
 
 def screens_of(options: argparse.Namespace) -> tuple[Screen, Screen]:
@@ -320,9 +252,9 @@ class Agent:
 
     def report_end(self, done: Done, *, again: str = "") -> int:
         """Print how the conversation ended and return the exit code; `again` is the command that can continue it."""
-        code, words = ENDINGS.get(done.ending, (_UNANSWERED, done.ending))
+        code, words = ENDINGS.get(done.ending, (UNANSWERED, done.ending))
         if words:
-            reason = f": {done.reason}" if done.reason and code != _INTERRUPTED else ""
+            reason = f": {done.reason}" if done.reason and code != INTERRUPTED else ""
             self.screen.line(f"{words}{reason}", "error")
             if done.error is not None and (advised := self._advice(done.error)):
                 self.screen.line(advised, "error")
@@ -354,7 +286,7 @@ class Agent:
 
     def explain(self, problem: ProviderError) -> str:
         """Return the message of `problem` and its remedy."""
-        return "\n".join(filter(None, (str(problem), self._advice(problem.error))))
+        return explain(problem, self.client.provider)
 
     def close(self) -> None:
         """Close the connections and commit the recorded traces."""
@@ -424,13 +356,13 @@ def run(options: argparse.Namespace) -> int:
             return agent.report_end(agent.answer(task), again="toolwire run")
         except ProviderError as problem:
             Screen(sys.stderr).line(f"toolwire: {agent.explain(problem)}", "error")
-            agent.write_end(Done("error", [], reason=str(problem)), _UNANSWERED)
-            return _UNANSWERED
+            agent.write_end(Done("error", [], reason=str(problem)), UNANSWERED)
+            return UNANSWERED
         except KeyboardInterrupt:
             screen.line("interrupted", "error")
             agent.suggest_continue("toolwire run")
-            agent.write_end(Done("cancelled", []), _INTERRUPTED)
-            return _INTERRUPTED
+            agent.write_end(Done("cancelled", []), INTERRUPTED)
+            return INTERRUPTED
 
 
 def _ask_next_task(agent: Agent) -> str:

@@ -3,7 +3,8 @@
 import argparse
 from typing import Any
 
-from toolwire.cli.parsing import base_url, count
+from toolwire.cli.commands import SUMMARIES
+from toolwire.cli.parsing import add_model_options, count
 from toolwire.cli.tools import add_options
 
 _MAX_STEPS = 25
@@ -11,7 +12,7 @@ _MAX_STEPS = 25
 
 def add(commands: Any) -> None:
     """Add the commands `run` and `chat`."""
-    command = commands.add_parser("run", help="let a model do a task in a project folder, with the code tools")
+    command = commands.add_parser("run", help=SUMMARIES["run"])
     command.add_argument("task", nargs="?", help="the task; - reads it from standard input")
     _add_agent_options(command)
     command.add_argument(
@@ -22,7 +23,7 @@ def add(commands: Any) -> None:
         help="run as a durable run, which survives this process; with the ID of a run, resume it",
     )
     command.set_defaults(run=_run)
-    command = commands.add_parser("chat", help="talk with a model that has the code tools")
+    command = commands.add_parser("chat", help=SUMMARIES["chat"])
     _add_agent_options(command)
     command.set_defaults(run=_chat)
 
@@ -40,11 +41,7 @@ def _chat(options: argparse.Namespace) -> int:
 
 
 def _add_agent_options(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--model", help="the model: NAME, or PROVIDER/NAME (default: $TOOLWIRE_MODEL)")
-    command.add_argument("--provider", help="the provider, such as openai or ollama")
-    command.add_argument(
-        "--base-url", type=base_url, metavar="URL", help="the provider's address, instead of the usual one"
-    )
+    add_model_options(command)
     add_options(command, cwd=None)
     command.add_argument("--tools", type=_names, metavar="A,B", help="only these of the code tools (default: all)")
     command.add_argument("--yes", action="store_true", help="approve every call without asking")

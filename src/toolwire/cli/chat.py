@@ -10,7 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from toolwire.cli import conversations
-from toolwire.cli.agent import Agent, client_of, screens_of
+from toolwire.cli.agent import Agent, screens_of
+from toolwire.cli.chosen_model import client_of
 from toolwire.cli.prompts import Prompts
 from toolwire.cli.terminal import Interrupts
 from toolwire.cli.tools import summary_of

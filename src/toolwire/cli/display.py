@@ -136,18 +136,14 @@ class EventDisplay:
 
     def _show_wait(self, event: Any) -> None:
         match event:
-            case AskModel():
-                self.screen.wait(_model_wait)
             case CallStart(name=name):
                 self.release_text()
                 self.screen.start_line()
                 self.screen.wait(lambda seconds: f"the model writes a call of {name}, {seconds:.0f} s")
-            case MessageEnd():
-                self.screen.wait(None)
             case RunTools(calls=calls):
                 show_running(self.screen, calls[0].name if len(calls) == 1 else f"{len(calls)} calls")
-            case Retrying():
-                self._retry(event)
+            case _:
+                show_progress(self.screen, event)
 
     def release_text(self) -> None:
         """Write the held text: it turned out not to be the answer."""
@@ -168,13 +164,6 @@ class EventDisplay:
                 self.screen.write("[thinking] ", look)
         self._look = look
         self.screen.write(text, look)
-
-    def _retry(self, event: Retrying) -> None:
-        why = " ".join(event.error.message.split())
-        if self.screen.wipes:
-            self.screen.wait(lambda seconds: _retry_wait(event.seconds - seconds, why))
-        else:
-            self.screen.line(f"[{_retry_wait(event.seconds, why)}]", "note")
 
     def _call(self, call: ToolCall) -> None:
         self.release_text()
@@ -201,6 +190,21 @@ class EventDisplay:
         self.screen.start_line()
         if counts:
             self.screen.line(f"[{counts}]", "note")
+
+
+def show_progress(screen: Screen, event: Any) -> None:
+    """Show that the client waits for the model, or for a retry."""
+    match event:
+        case AskModel():
+            screen.wait(_model_wait)
+        case MessageEnd():
+            screen.wait(None)
+        case Retrying():
+            why = " ".join(event.error.message.split())
+            if screen.wipes:
+                screen.wait(lambda seconds: _retry_wait(event.seconds - seconds, why))
+            else:
+                screen.line(f"[{_retry_wait(event.seconds, why)}]", "note")
 
 
 def show_running(screen: Screen, name: str, last: Callable[[], str] = str) -> None:

@@ -22,6 +22,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from toolwire.cli.commands import SUMMARIES
 from toolwire.cli.parsing import require_extra
 from toolwire.cli.programs import PROGRAMS, Endpoint, LaunchSetup, Program
 from toolwire.cli.state_paths import state_folder
@@ -38,7 +39,7 @@ _KEYBOARD = tuple(getattr(signal, name) for name in ("SIGINT", "SIGQUIT") if has
 
 def add(commands: Any) -> None:
     """Add the command `launch`."""
-    command = commands.add_parser("launch", help="start a coding agent or another client program with any model")
+    command = commands.add_parser("launch", help=SUMMARIES["launch"])
     _add_options(command)
     command.add_argument("program", choices=PROGRAMS, metavar="PROGRAM", help=", ".join(PROGRAMS))
     remainder = command.add_argument(

@@ -18,6 +18,7 @@ from typing import Any, get_args
 import msgspec
 
 from toolwire import catalogue, translate
+from toolwire.cli.commands import SUMMARIES
 from toolwire.dialects import ALIASES, NAMES
 from toolwire.errors import InvalidBody, LossyTranslation
 from toolwire.providers import PROVIDERS, UnknownProvider, named
@@ -41,7 +42,7 @@ _FRAME = re.compile(rb"(?m)^(?:data: ?)?(\{.*\})\s*$")
 def add(commands: Any) -> None:
     """Add the commands `translate`, `dialects` and `models`."""
     names = [*NAMES, *ALIASES]
-    command = commands.add_parser("translate", help="translate a body from one dialect to another")
+    command = commands.add_parser("translate", help=SUMMARIES["translate"])
     command.add_argument("--from", dest="source", required=True, choices=names, help="the dialect of the input")
     command.add_argument("--to", dest="target", required=True, choices=names, help="the dialect to write")
     command.add_argument("--kind", choices=_KINDS, default="request", help="what the input is (default: request)")
@@ -59,9 +60,9 @@ def add(commands: Any) -> None:
     )
     command.add_argument("file", nargs="?", default="-", help="the file of the body (default: standard input)")
     command.set_defaults(run=_translate)
-    command = commands.add_parser("dialects", help="list the dialects")
+    command = commands.add_parser("dialects", help=SUMMARIES["dialects"])
     command.set_defaults(run=_dialects)
-    command = commands.add_parser("models", help="list the models of the catalogue with their prices")
+    command = commands.add_parser("models", help=SUMMARIES["models"])
     command.add_argument("--provider", help="only the models of this provider")
     command.set_defaults(run=_models)
 

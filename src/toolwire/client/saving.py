@@ -10,7 +10,6 @@ Rules of this file:
 
 import contextlib
 import os
-import tempfile
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -88,6 +87,8 @@ def load_as(text: str | bytes, form: type[S]) -> S:
 
 def write_atomically(path: Path, text: str) -> None:
     """Write `text` to `path`: its readers see the old file or the new one, which only its owner can read."""
+    import tempfile  # noqa: PLC0415 - not needed before a conversation is saved
+
     fd, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
     try:
         with os.fdopen(fd, "wb") as file:
