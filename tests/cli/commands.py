@@ -31,6 +31,7 @@ def environment(folder: Path, **more: str) -> dict[str, str]:
     """Give the variables of a command: no keys, and a state folder of its own."""
     kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
     state = {"XDG_STATE_HOME": str(folder / "state"), "PYTHONPATH": str(SOURCE), "TERM": "xterm-256color"}
+    state["XDG_CONFIG_HOME"] = str(folder / "config")
     return {**kept, **state, **dict.fromkeys(KEYS, "no-key"), **more}
 
 

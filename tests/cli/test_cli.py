@@ -354,7 +354,7 @@ def test_a_command_loads_its_own_file_and_no_other(capsys: pytest.CaptureFixture
         "import sys; from toolwire.cli import main; main(['config']); print([n for n in sys.modules if '.cli.' in n])"
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert ran.stdout.endswith("\n['toolwire.cli.parsing', 'toolwire.cli.commands', 'toolwire.cli.config']\n")
+    assert ran.stdout.endswith("\n['toolwire.cli.commands', 'toolwire.cli.parsing', 'toolwire.cli.config']\n")
 
 
 def test_the_dialects(run: Any) -> None:

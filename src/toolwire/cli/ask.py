@@ -27,6 +27,7 @@ from toolwire.cli.screen import Screen, is_terminal
 from toolwire.cli.terminal import Interrupts
 from toolwire.client.failures import ProviderError
 from toolwire.client.foreign_names import hint_for
+from toolwire.client.one_request import OneRequestTransport
 from toolwire.client.options import check_types
 from toolwire.client.settings import RequestSettings
 from toolwire.client.sync import Client, Conversation
@@ -172,7 +173,8 @@ def _client(options: argparse.Namespace, previous: SavedConversation | None) -> 
     provider, model = options.provider, options.model
     if previous is not None and provider is None and model is None:
         provider, model = previous.provider, previous.model
-    return client_of(provider, model, options.base_url)
+    has_tools = options.tool or options.mcp
+    return client_of(provider, model, options.base_url, None if has_tools else OneRequestTransport())
 
 
 def _question(options: argparse.Namespace, client: Client) -> Message:

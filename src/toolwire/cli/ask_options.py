@@ -1,6 +1,7 @@
 """The options of `toolwire ask`. The command itself is imported only when it runs."""
 
 import argparse
+import gc
 from typing import Any
 
 from toolwire.cli.commands import SUMMARIES
@@ -59,6 +60,8 @@ def add(commands: Any) -> None:
 
 
 def _ask(options: argparse.Namespace) -> int:
+    gc.disable()  # a collection while modules are loaded finds nothing, and takes a tenth of the time
     from toolwire.cli.ask import ask  # noqa: PLC0415 - other commands need no client
 
+    gc.enable()
     return ask(options)

@@ -14,7 +14,7 @@ from toolwire.client.failures import AuthenticationFailed, ProviderError
 from toolwire.client.sync import Client
 from toolwire.errors import UserError
 from toolwire.providers import Provider, UnknownProvider, named, provider_of
-from toolwire.wire.transport import url_without_secrets
+from toolwire.wire.transport import Transport, url_without_secrets
 
 _MODEL = "TOOLWIRE_MODEL"
 _STARTS = {
@@ -27,7 +27,9 @@ _STARTS = {
 _REFUSED = "transport_connect"
 
 
-def client_of(provider: Any, model: str | None, base_url: str | None = None) -> Client:
+def client_of(
+    provider: Any, model: str | None, base_url: str | None = None, transport: Transport | None = None
+) -> Client:
     """Return a client for `provider` and `model`, at `base_url` if it is given.
 
     Without both, the default model is used. Raise UserError if there is none.
@@ -44,7 +46,9 @@ def client_of(provider: Any, model: str | None, base_url: str | None = None) -> 
     if base_url is not None:
         server = server.with_options(base_url=base_url.rstrip("/"))
     client = Client(
-        server.with_options(api_key="") if server.lacks_key() and _is_elsewhere(server) else server, model_name
+        server.with_options(api_key="") if server.lacks_key() and _is_elsewhere(server) else server,
+        model_name,
+        transport=transport,
     )
     client.upstream.warn_losses = False  # the losses are on the screen
     return client

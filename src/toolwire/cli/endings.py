@@ -1,4 +1,4 @@
-"""The exit code of each ending of a run, and what the screen says about it."""
+"""The exit code of each ending of a run, and the words for it."""
 
 ANSWERED, UNANSWERED, LIMIT, INTERRUPTED = 0, 1, 3, 130
 ENDINGS: dict[str, tuple[int, str]] = {

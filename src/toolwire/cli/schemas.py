@@ -50,8 +50,11 @@ def _field(entry: str) -> tuple[str, dict[str, Any]]:
     if not words or not _NAME.fullmatch(words[0]) or len(words) > 2:
         file = f"; there is no file {entry.strip()}" if re.search(r"[./]", entry) else ""
         raise UserError(f"{entry.strip()!r} is not a name with a type, as in 'age int'{file}", path="--schema")
-    name, kind = words[0], words[1] if words[1:] else "str"
-    if kind not in _TYPES:
-        hint = did_you_mean(kind, _TYPES) or f"; the types are {', '.join(_TYPES)}"
-        raise UserError(f"{name} has the type {kind!r}{hint}", path="--schema")
-    return name, {**_TYPES[kind], **({"description": description.strip()} if colon and description.strip() else {})}
+    name, field_type = words[0], words[1] if words[1:] else "str"
+    if field_type not in _TYPES:
+        hint = did_you_mean(field_type, _TYPES) or f"; the types are {', '.join(_TYPES)}"
+        raise UserError(f"{name} has the type {field_type!r}{hint}", path="--schema")
+    return name, {
+        **_TYPES[field_type],
+        **({"description": description.strip()} if colon and description.strip() else {}),
+    }

@@ -100,13 +100,13 @@ def mcp_resolver(name: str) -> Any:
 
 def _with_variables(values: Mapping[str, str], name: str) -> dict[str, str]:
     """Return `values` with the variables that they name."""
-    found = {}
+    resolved = {}
     for key, value in values.items():
         variable = value.removeprefix("$")
         if variable != value and variable not in os.environ:
             raise UserError(f"{key} is ${variable}, and there is no such variable", path=f"mcp.{name}")
-        found[key] = os.environ[variable] if variable != value else value
-    return found
+        resolved[key] = os.environ[variable] if variable != value else value
+    return resolved
 
 
 def _ask_once(path: Path, name: str, server: _McpServer) -> None:
@@ -117,9 +117,10 @@ def _ask_once(path: Path, name: str, server: _McpServer) -> None:
         return
     act = "connects to" if server.url else "starts"
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        own = config_folder() / _FILE
+        user_file = config_folder() / _FILE
         raise UserError(
-            f"{path} {act} {str(server)!r}: agree to it once on a terminal, or copy the section to {own}", path="--mcp"
+            f"{path} {act} {str(server)!r}: agree to it once on a terminal, or copy the section to {user_file}",
+            path="--mcp",
         )
     print(f"{path} {act} {str(server)!r}. Allow it from now on? [y/N] ", end="", file=sys.stderr, flush=True)
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
