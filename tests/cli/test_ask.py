@@ -386,7 +386,10 @@ def test_nobody_there_and_no_key_and_no_model(asked: Any, monkeypatch: pytest.Mo
     assert (said.code, said.out) == (1, "")
     assert "nothing answers at http://127.0.0.1:9: start it (`ollama serve`)" in said.told
     said = asked("ask", "Hi.", "-m", "groq/m")
-    assert (said.code, said.told) == (2, "toolwire: groq: there is no key: set GROQ_API_KEY\n")
+    assert (said.code, said.told) == (
+        2,
+        "toolwire: groq: there is no key: set GROQ_API_KEY, or toolwire auth set groq\n",
+    )
     monkeypatch.delenv("TOOLWIRE_MODEL", raising=False)
     assert "name a model: --model PROVIDER/NAME" in asked("ask", "Hi.").told
 

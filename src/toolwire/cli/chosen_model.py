@@ -45,11 +45,10 @@ def client_of(
         raise
     if base_url is not None:
         server = server.with_options(base_url=base_url.rstrip("/"))
-    client = Client(
-        server.with_options(api_key="") if server.lacks_key() and _is_elsewhere(server) else server,
-        model_name,
-        transport=transport,
-    )
+    server = with_stored_key(server)
+    if server.lacks_key() and _is_elsewhere(server):
+        server = server.with_options(api_key="")
+    client = Client(server, model_name, transport=transport)
     client.upstream.warn_losses = False  # the losses are on the screen
     return client
 
@@ -64,10 +63,21 @@ def _is_elsewhere(provider: Provider) -> bool:
     return usual is None or urlsplit(usual.base_url).hostname != urlsplit(provider.base_url).hostname
 
 
+def with_stored_key(server: Provider) -> Provider:
+    """Return the provider with the key that `toolwire auth` stored, if it lacks one and is the vendor's own server."""
+    if not server.lacks_key() or _is_elsewhere(server):
+        return server
+    from toolwire.cli.stored_keys import stored_key  # noqa: PLC0415 - only where a key is lacking
+
+    key = stored_key(server)
+    return server if key is None else server.with_options(api_key=key)
+
+
 def check_key(provider: Provider) -> None:
     """Raise UserError if `provider` needs an API key and has none."""
     if provider.lacks_key() and not _is_elsewhere(provider):
-        raise UserError(f"there is no key: set {' or '.join(provider.env)}", path=provider.name)
+        variables = " or ".join(provider.env)
+        raise UserError(f"there is no key: set {variables}, or toolwire auth set {provider.name}", path=provider.name)
 
 
 def advice(problem: ProviderError, provider: Provider) -> str:
@@ -79,7 +89,7 @@ def advice(problem: ProviderError, provider: Provider) -> str:
             f"nothing answers at {url_without_secrets(provider.base_url)}: {remedy}, or pass its address by --base-url"
         )
     if isinstance(problem, AuthenticationFailed) and provider.env:
-        return f"the key is that of {' or '.join(provider.env)}"
+        return f"the key is that of {' or '.join(provider.env)}, or of toolwire auth"
     return ""
 
 

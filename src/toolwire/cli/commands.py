@@ -20,6 +20,11 @@ GROUPS: dict[str, dict[str, Command]] = {
         "chat": Command("agent_options", "talk with a model that has the code tools"),
         "conversations": Command("conversations", "list and search everything that was asked or run, newest first"),
     },
+    "set up": {
+        "auth": Command("auth", "store, list and remove the keys of providers"),
+        "completion": Command("completion", "print a script that completes the words of toolwire in a shell"),
+        "doctor": Command("tools", "test the guarantees of the code tools on this machine"),
+    },
     "serve": {
         "serve": Command("serve", "serve any client of the five wires with any model, until Ctrl-C"),
         "launch": Command("launch", "start a coding agent or another client program with any model"),
@@ -30,10 +35,9 @@ GROUPS: dict[str, dict[str, Command]] = {
         "worker": Command("runs", "execute the durable runs of a queue, until a signal"),
     },
     "look": {
-        "models": Command("translation", "list the models of the catalogue with their prices"),
+        "models": Command("translation", "list the models of the catalogue with prices, or those of a live server"),
         "traces": Command("traces", "read and verify the record of tool calls"),
         "runs": Command("runs", "list, show, cancel, answer, resume, limit and prune durable runs"),
-        "doctor": Command("tools", "test the guarantees of the code tools on this machine"),
     },
     "wires and tools": {
         "translate": Command("translation", "translate a body from one dialect to another"),

@@ -78,16 +78,21 @@ class _WholeParser(_Parser):
         columns = shutil.get_terminal_size().columns - 2
         lines = ["usage: toolwire COMMAND ...", "       toolwire QUESTION", ""]
         lines += fill(str(self.description), columns)
-        width = max(map(len, COMMANDS))
         for title, commands in GROUPS.items():
             lines += ["", f"{title}:"]
-            for name, command in commands.items():
-                first, *others = fill(command.summary, columns, " " * (width + 4))
-                lines += [f"  {name:<{width}}  {first.lstrip()}", *others]
-        options = ["-h, --help     print this, or the help of a command: toolwire COMMAND --help"]
-        options.append("-V, --version  print the version")
-        lines += ["", "options:", *(f"  {one}" for one in options), "", *_EXAMPLES]
+            lines += [line for name, command in commands.items() for line in _row(name, command.summary, columns)]
+        lines += ["", "options:"]
+        lines += _row("-h, --help", "print this, or the help of a command: toolwire COMMAND --help", columns)
+        lines += _row("-V, --version", "print the version", columns)
+        lines += ["", *_EXAMPLES]
         return "\n".join(lines + [line for text in _NOTES for line in ("", *fill(text, columns))]) + "\n"
+
+
+def _row(name: str, text: str, columns: int) -> list[str]:
+    """Return a name with its text beside it, which continues below itself."""
+    width = max(map(len, COMMANDS))
+    first, *others = fill(text, columns, " " * (width + 4))
+    return [f"  {name:<{width}}  {first.lstrip()}", *others]
 
 
 def fill(text: str, columns: int, indent: str = "") -> list[str]:

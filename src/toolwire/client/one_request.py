@@ -118,7 +118,8 @@ class _Exchange:
         url, body = self._url, self._request.body or b""
         usual = {"host": url.netloc.rpartition("@")[2], "accept-encoding": "identity", "connection": "close"}
         own_headers = {name.lower(): value for name, value in self._request.headers.items()}
-        headers = {**usual, "content-length": str(len(body)), **own_headers}
+        length = {"content-length": str(len(body))} if body or self._request.method != "GET" else {}
+        headers = {**usual, **length, **own_headers}
         target = f"{url.path or '/'}{f'?{url.query}' if url.query else ''}"
         head = h11.Request(method=self._request.method, target=target, headers=list(headers.items()))
         data = b"".join(
