@@ -21,6 +21,7 @@ GROUPS: dict[str, dict[str, Command]] = {
         "conversations": Command("conversations", "list and search everything that was asked or run, newest first"),
     },
     "set up": {
+        "demo": Command("demo", "show an agent that fixes a bug, and one request in five wires, offline"),
         "auth": Command("auth", "store, list and remove the keys of providers"),
         "completion": Command("completion", "print a script that completes the words of toolwire in a shell"),
         "doctor": Command("tools", "test the guarantees of the code tools on this machine"),
