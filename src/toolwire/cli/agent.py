@@ -26,6 +26,8 @@ from toolwire.cli.chosen_model import advice, check_key, client_of, explain
 from toolwire.cli.conversations import SavedConversation
 from toolwire.cli.display import EventDisplay, EventOutput, JsonEventWriter, show_losses, usage_summary
 from toolwire.cli.endings import ENDINGS, INTERRUPTED, UNANSWERED
+from toolwire.cli.instructions import Instructions, read_instructions
+from toolwire.cli.own_tools import chosen_tools
 from toolwire.cli.prompts import as_utf_8, read_task
 from toolwire.cli.screen import Screen, is_terminal, shorten
 from toolwire.cli.state_paths import default_runs, default_store
@@ -36,8 +38,9 @@ from toolwire.client.saving import Saved
 from toolwire.client.sync import Client
 from toolwire.errors import ToolwireError, UserError
 from toolwire.loop import AskModel, Done, LoopLimits
-from toolwire.resolvers import Resolver, approved
+from toolwire.resolvers import Composition, Resolver, approved, tools_of
 from toolwire.resolvers.execution import Cancel
+from toolwire.resolvers.reading import runnable_of
 from toolwire.types import Context, Error, Message
 from toolwire.waiting.results import safe
 from toolwire.wire.transport import url_without_secrets
@@ -83,8 +86,12 @@ class Agent:
         options.cwd = _project_folder(options, self.previous)
         self.approver: Approver = Approver(screen, approve_all=options.yes)
         kit = code_tools(options, options.tools, on_output=self.approver.observe_output) if kit is None else kit
-        self.resolver: Resolver = approved(kit, self.approver, only=tools_needing_approval(kit.available_tools()))
-        self.context: Context = Context(_SYSTEM)
+        self.closing: list[Any] = chosen_tools(options)
+        self.resolver: Resolver = _with_approval(kit, self.closing, self.approver)
+        self.instructions: Instructions = (
+            Instructions() if options.no_instructions else read_instructions(str(options.cwd))
+        )
+        self.context: Context = Context(self._system_prompt())
         self.client: Client = client or self._client()
         self.store: traces.Store | None = (
             None if options.traces is None else traces.open(options.traces or default_store(make=True))
@@ -95,6 +102,11 @@ class Agent:
         self._losses: set[Any] = set()
         if self.previous is not None:
             self._use_history(self.previous)
+
+    def _system_prompt(self) -> str:
+        """Return the system prompt: that of `--system` or toolwire's own, and the project's instructions."""
+        base = _SYSTEM if self.options.system is None else as_utf_8(self.options.system)
+        return "\n\n".join(filter(None, (base, self.instructions.text)))
 
     def _client(self) -> Client:
         provider, model = self.options.provider, self.options.model
@@ -109,7 +121,7 @@ class Agent:
     def _use_history(self, saved: Saved) -> None:
         """Replace the context by that of `saved`, converted for the current provider, and report the losses."""
         context, losses = saved.at(self.client.provider, self.client.model)
-        self.context = Context(_SYSTEM, context.messages)
+        self.context = Context(self.context.system, context.messages)
         show_losses(self.screen, losses, self.name)
 
     def switch_model(self, client: Client) -> None:
@@ -120,10 +132,12 @@ class Agent:
         self._use_history(saved)
 
     def introduce(self) -> None:
-        """Print which conversation is continued, if any."""
+        """Print which instructions are used, and which conversation is continued, if any."""
         if self.json is not None:
             who = {"provider": self.name, "model": self.client.model, "continued": self.previous is not None}
             self.json.put("start", conversation=self.file.path.stem, **who)
+        if self.instructions.note:
+            self.screen.line(f"[{self.instructions.note}]", "note")
         if self.previous is None:
             return
         first, *rest = [shorten(" ".join(words.split()), _WORDS) for words in self.previous.prompts] or [""]
@@ -289,10 +303,22 @@ class Agent:
         return explain(problem, self.client.provider)
 
     def close(self) -> None:
-        """Close the connections and commit the recorded traces."""
+        """Close the connections and the MCP servers, and commit the recorded traces."""
         self.client.close()
+        for tool in self.closing:
+            if callable(close := getattr(tool, "close", None)):
+                close()
         if self.store is not None:
             self.store.close()
+
+
+def _with_approval(kit: Any, tools: list[Any], approver: Approver) -> Resolver:
+    """Return a resolver of the code tools and of the user's own tools, which all need approval."""
+    if not tools:
+        return approved(kit, approver, only=tools_needing_approval(kit.available_tools()))
+    others = runnable_of(tools, "--tool")
+    needing = [*tools_needing_approval(kit.available_tools()), *(tool.name for tool in tools_of(others))]
+    return approved(Composition([kit, others]), approver, only=needing)
 
 
 def _provider_of_run(name: str) -> tuple[str | None, str | None, str | None]:

@@ -4,7 +4,7 @@ import argparse
 from typing import Any
 
 from toolwire.cli.commands import SUMMARIES
-from toolwire.cli.parsing import add_model_options, count
+from toolwire.cli.parsing import add_model_options, add_tool_options, count
 from toolwire.cli.tools import add_options
 
 _MAX_STEPS = 25
@@ -44,6 +44,11 @@ def _add_agent_options(command: argparse.ArgumentParser) -> None:
     add_model_options(command)
     add_options(command, cwd=None)
     command.add_argument("--tools", type=_names, metavar="A,B", help="only these of the code tools (default: all)")
+    add_tool_options(command, "it is asked for approval like the others")
+    command.add_argument("-s", "--system", metavar="TEXT", help="the system prompt, instead of toolwire's own")
+    command.add_argument(
+        "--no-instructions", action="store_true", help="leave out AGENTS.md or CLAUDE.md of the project folder"
+    )
     command.add_argument("--yes", action="store_true", help="approve every call without asking")
     command.add_argument(
         "--max-steps",

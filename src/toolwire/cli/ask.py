@@ -21,6 +21,7 @@ from toolwire.cli.chosen_model import check_key, client_of, explain
 from toolwire.cli.conversations import ConversationFile, SavedConversation
 from toolwire.cli.display import EventDisplay, show_losses, show_progress
 from toolwire.cli.endings import ENDINGS, INTERRUPTED, UNANSWERED
+from toolwire.cli.own_tools import chosen_tools
 from toolwire.cli.prompts import as_utf_8, read_piped
 from toolwire.cli.schemas import read_schema
 from toolwire.cli.screen import Screen, is_terminal
@@ -53,7 +54,7 @@ def ask(options: argparse.Namespace) -> int:
     with contextlib.closing(client):
         check_key(client.provider)
         question = _question(options, client)
-        tools = _tools(options)
+        tools = chosen_tools(options)
         system = previous.context.system if options.system is None and previous is not None else options.system
         history = previous.context.messages if previous is not None else []
         chat = client.conversation(system=system, messages=list(history))
@@ -173,8 +174,7 @@ def _client(options: argparse.Namespace, previous: SavedConversation | None) -> 
     provider, model = options.provider, options.model
     if previous is not None and provider is None and model is None:
         provider, model = previous.provider, previous.model
-    has_tools = options.tool or options.mcp
-    return client_of(provider, model, options.base_url, None if has_tools else OneRequestTransport())
+    return client_of(provider, model, options.base_url, None if options.tool or options.mcp else OneRequestTransport())
 
 
 def _question(options: argparse.Namespace, client: Client) -> Message:
@@ -194,19 +194,6 @@ def _question(options: argparse.Namespace, client: Client) -> Message:
     media: list[Part] = [part for part in attached if not isinstance(part, Text)]
     texts = [part for part in attached if isinstance(part, Text)]
     return Message("user", [*media, *([Text(text)] if text else []), *texts])
-
-
-def _tools(options: argparse.Namespace) -> list[Any]:
-    tools: list[Any] = []
-    if options.tool:
-        from toolwire.cli.own_tools import own_tool  # noqa: PLC0415 - only where it is wanted
-
-        tools += [own_tool(name) for name in options.tool]
-    if options.mcp:
-        from toolwire.cli.settings_file import mcp_resolver  # noqa: PLC0415 - the same
-
-        tools += [mcp_resolver(name) for name in options.mcp]
-    return tools
 
 
 def _request_settings(entries: Sequence[str]) -> dict[str, Any]:

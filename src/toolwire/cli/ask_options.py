@@ -5,7 +5,7 @@ import gc
 from typing import Any
 
 from toolwire.cli.commands import SUMMARIES
-from toolwire.cli.parsing import add_model_options
+from toolwire.cli.parsing import add_model_options, add_tool_options
 
 
 def add(commands: Any) -> None:
@@ -33,20 +33,7 @@ def add(commands: Any) -> None:
         metavar="KEY=VALUE",
         help="a setting of the request, as in -o temperature=0.2 or -o effort=low; repeatable",
     )
-    command.add_argument(
-        "--tool",
-        action="append",
-        default=[],
-        metavar="MODULE:NAME",
-        help="let the model call this function; it runs without a question; repeatable",
-    )
-    command.add_argument(
-        "--mcp",
-        action="append",
-        default=[],
-        metavar="NAME",
-        help="let the model call the tools of this MCP server, of a section [mcp.NAME] of toolwire.toml; repeatable",
-    )
+    add_tool_options(command, "it runs without a question")
     command.add_argument(
         "-c",
         "--continue",

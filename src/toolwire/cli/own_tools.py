@@ -3,6 +3,7 @@
 A module is imported from the current folder or from Python's path. `FILE.py:NAME` is accepted too.
 """
 
+import argparse
 import importlib
 import sys
 from pathlib import Path
@@ -11,6 +12,16 @@ from typing import Any
 from toolwire.errors import UserError, listed, suggestion
 
 _EXAMPLE = "--tool MODULE:NAME, as in --tool weather:get_weather"
+
+
+def chosen_tools(options: argparse.Namespace) -> list[Any]:
+    """Return the tools of `--tool` and `--mcp`."""
+    tools: list[Any] = [own_tool(name) for name in options.tool]
+    if options.mcp:
+        from toolwire.cli.settings_file import mcp_resolver  # noqa: PLC0415 - only where it is wanted
+
+        tools += [mcp_resolver(name) for name in options.mcp]
+    return tools
 
 
 def own_tool(text: str) -> Any:

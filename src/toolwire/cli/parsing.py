@@ -174,6 +174,24 @@ def add_model_options(command: argparse.ArgumentParser) -> None:
     )
 
 
+def add_tool_options(command: argparse.ArgumentParser, approval: str) -> None:
+    """Add the options of the user's own tools; `approval` tells whether a call is approved first."""
+    command.add_argument(
+        "--tool",
+        action="append",
+        default=[],
+        metavar="MODULE:NAME",
+        help=f"let the model call this function too; {approval}; repeatable",
+    )
+    command.add_argument(
+        "--mcp",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="let the model call the tools of this MCP server, of a section [mcp.NAME] of toolwire.toml; repeatable",
+    )
+
+
 def duration(text: str) -> float | None:
     """Return the seconds of a duration such as 90m or 7d; None if `text` is not one."""
     number, unit = text[:-1], text[-1:]
