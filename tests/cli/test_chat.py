@@ -10,7 +10,7 @@ import pytest
 from tests.cli.commands import WROTE, at, project, say, terminal
 from toolwire.client.saving import load
 from toolwire.testing import Expect, Pace, simulate
-from toolwire.types import Error, ToolCall
+from toolwire.types import Error, ToolCall, Usage
 
 
 @pytest.fixture
@@ -116,3 +116,25 @@ def test_ctrl_c_stops_an_answer_and_ctrl_d_ends_the_chat(tmp_path: Path) -> None
         time.sleep(0.3)
         shown.type("\x04")
         assert shown.end() == 0
+
+
+def test_a_chat_changes_its_mode(chat: Any) -> None:
+    turns: list[Any] = [[WROTE], [Expect(results={"write_file": "only looking is allowed now"}), "No."]]
+    turns += [[WROTE], [Expect(results={"write_file": "Wrote 8 bytes"}), "Done."]]
+    with simulate(turns) as model:
+        said = chat(model, "/mode\n/mode plan\nwrite it\n/mode edit\n/mode edits\nwrite it\n").text
+    for words in ("[mode ask]", "[mode plan]", "there is no mode 'edit'; did you mean edits?", "[mode edits]"):
+        assert words in said
+
+
+def test_a_chat_begins_anew_and_counts_on(chat: Any, tmp_path: Path) -> None:
+    usage = Usage(input_tokens=10, output_tokens=5)
+    turns = [["Hello, Ann.", usage], [Expect(messages=2), "Who?", usage]]
+    with simulate(turns) as model:
+        said = chat(model, "/cost\nI am Ann.\n/cost\n/clear\nWho am I?\n/cost\n").text
+    assert "[nothing]" in said
+    assert "[10 tokens in, 5 tokens out, at a price that is not known]" in said
+    assert "[20 tokens in, 10 tokens out, at a price that is not known]" in said
+    files = sorted((tmp_path / "state" / "toolwire" / "conversations").glob("*.json"))
+    texts = [[message.text for message in load(file.read_bytes()).context.messages] for file in files]
+    assert sorted(texts) == [["I am Ann.", "Hello, Ann."], ["Who am I?", "Who?"]]

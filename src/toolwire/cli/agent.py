@@ -15,6 +15,7 @@ import contextlib
 import os
 import sys
 import uuid
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ from toolwire.cli.instructions import Instructions, read_instructions
 from toolwire.cli.own_tools import chosen_tools
 from toolwire.cli.prompts import as_utf_8, read_task
 from toolwire.cli.screen import Screen, is_terminal, shorten
+from toolwire.cli.settings_file import permissions_of
 from toolwire.cli.state_paths import default_runs, default_store
 from toolwire.cli.terminal import Approver, Interrupts, tools_needing_approval
 from toolwire.cli.tools import code_tools
@@ -38,10 +40,11 @@ from toolwire.client.saving import Saved
 from toolwire.client.sync import Client
 from toolwire.errors import ToolwireError, UserError
 from toolwire.loop import AskModel, Done, LoopLimits
+from toolwire.loop.run import add_usage
 from toolwire.resolvers import Composition, Resolver, approved, tools_of
 from toolwire.resolvers.execution import Cancel
 from toolwire.resolvers.reading import runnable_of
-from toolwire.types import Context, Error, Message
+from toolwire.types import Context, Error, Message, Usage
 from toolwire.waiting.results import safe
 from toolwire.wire.transport import url_without_secrets
 
@@ -84,7 +87,7 @@ class Agent:
         self.file: conversations.ConversationFile
         self.previous, self.file = _open_conversation(options)
         options.cwd = _project_folder(options, self.previous)
-        self.approver: Approver = Approver(screen, approve_all=options.yes)
+        self.approver: Approver = Approver(screen, permissions_of(options.cwd, options.mode))
         kit = code_tools(options, options.tools, on_output=self.approver.observe_output) if kit is None else kit
         self.closing: list[Any] = chosen_tools(options)
         self.resolver: Resolver = _with_approval(kit, self.closing, self.approver)
@@ -100,6 +103,8 @@ class Agent:
         self.is_saved: bool = self.previous is not None
         self._save_problem = ""
         self._losses: set[Any] = set()
+        self.usage: Usage | None = None
+        self.cost: float | None = None
         if self.previous is not None:
             self._use_history(self.previous)
 
@@ -130,6 +135,12 @@ class Agent:
         self.client.close()
         self.client = client
         self._use_history(saved)
+
+    def clear(self) -> None:
+        """Begin a new conversation, in a file of its own."""
+        self.context = replace(self.context, messages=[])
+        self.file, self.is_saved = conversations.ConversationFile(), False
+        self.conversation = self.file.new_conversation
 
     def introduce(self) -> None:
         """Print which instructions are used, and which conversation is continued, if any."""
@@ -169,6 +180,8 @@ class Agent:
             raise problem
         show_losses(self.screen, [loss for loss in done.losses if loss not in self._losses], self.name)
         self._losses.update(done.losses)
+        self.usage = add_usage(self.usage, done.usage)
+        self.cost = self.cost if done.cost is None else (self.cost or 0.0) + done.cost
         return done
 
     @property
@@ -314,11 +327,16 @@ class Agent:
 
 def _with_approval(kit: Any, tools: list[Any], approver: Approver) -> Resolver:
     """Return a resolver of the code tools and of the user's own tools, which all need approval."""
-    if not tools:
-        return approved(kit, approver, only=tools_needing_approval(kit.available_tools()))
-    others = runnable_of(tools, "--tool")
-    needing = [*tools_needing_approval(kit.available_tools()), *(tool.name for tool in tools_of(others))]
-    return approved(Composition([kit, others]), approver, only=needing)
+    approver.needing = needing = tools_needing_approval(kit.available_tools())
+    resolver = kit
+    if tools:
+        others = runnable_of(tools, "--tool")
+        needing += [tool.name for tool in tools_of(others)]
+        resolver = Composition([kit, others])
+    names = [tool.name for tool in tools_of(resolver)]
+    patterns = [rule.tool for rule in approver.permissions.denied]
+    denied = [name for name in names if any(fnmatchcase(name, pattern) for pattern in patterns)]
+    return approved(resolver, approver, only={*needing, *denied})
 
 
 def _provider_of_run(name: str) -> tuple[str | None, str | None, str | None]:
