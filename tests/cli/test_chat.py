@@ -138,3 +138,52 @@ def test_a_chat_begins_anew_and_counts_on(chat: Any, tmp_path: Path) -> None:
     files = sorted((tmp_path / "state" / "toolwire" / "conversations").glob("*.json"))
     texts = [[message.text for message in load(file.read_bytes()).context.messages] for file in files]
     assert sorted(texts) == [["I am Ann.", "Hello, Ann."], ["Who am I?", "Who?"]]
+
+
+def edit(old: str, new: str) -> ToolCall:
+    return ToolCall(None, "edit_file", {"path": "made.txt", "oldText": old, "newText": new})
+
+
+def test_edits_are_shown_and_taken_back_answer_by_answer(chat: Any, tmp_path: Path) -> None:
+    kept = project(tmp_path) / "kept.txt"
+    kept.write_text("old\n")
+    append = ToolCall(None, "append_to_file", {"path": "kept.txt", "content": "new\n"})
+    turns: list[Any] = [
+        [WROTE],
+        [edit("one", "1"), append],
+        "Written.",
+        [edit("two", "2")],
+        "Changed.",
+        [Expect(last="[The user took back your edits of made.txt.]\n\nreally?"), "Yes."],
+    ]
+    given = ["/undo", "write it", "change it", "/diff", "/undo", "really?", "/undo", "/diff", "/undo"]
+    with simulate(turns) as model:
+        said = chat(model, "\n".join(given), "--yes").text
+    assert "+1\n+2\n" in said[said.index("b/made.txt") :]
+    assert "--- a/kept.txt\n+++ b/kept.txt\n@@ -1 +1,2 @@\n old\n+new\n" in said
+    assert "[taken back: made.txt]\n" in said
+    assert "[taken back: made.txt, kept.txt]\n" in said
+    assert said.count("[no file is changed by an edit of this chat]") == 1
+    assert said.count("[there is no edit to take back; what a command has changed is not known here]") == 2
+    assert kept.read_bytes() == b"old\n"
+    assert not (project(tmp_path) / "made.txt").exists()
+
+
+def test_a_file_that_was_changed_since_is_not_taken_back(chat: Any, tmp_path: Path) -> None:
+    change = ToolCall(None, "bash", {"command": "echo mine >> made.txt"})
+    other = ToolCall(None, "write_file", {"path": "other.txt", "content": "x"})
+    with simulate([[WROTE, other], "Written.", [change], "Changed."]) as model:
+        said = chat(model, "write it\nchange it\n/undo\n", "--yes").text
+    assert "made.txt was changed since then, and stays as it is" in said
+    assert "[taken back: other.txt]" in said
+    assert (project(tmp_path) / "made.txt").read_text() == "one\ntwo\nmine\n"
+    assert not (project(tmp_path) / "other.txt").exists()
+
+
+def test_a_call_that_was_not_approved_or_failed_is_no_edit(chat: Any, tmp_path: Path) -> None:
+    failed = edit("no such text", "x")
+    outside = ToolCall(None, "write_file", {"path": "../outside.txt", "content": "x"})
+    with simulate([[failed, outside], "No."]) as model:
+        said = chat(model, "change it\n/undo\n", "--yes").text
+    assert "[there is no edit to take back" in said
+    assert not (tmp_path / "outside.txt").exists()

@@ -26,6 +26,7 @@ from toolwire.cli import conversations
 from toolwire.cli.chosen_model import advice, check_key, client_of, explain
 from toolwire.cli.conversations import SavedConversation
 from toolwire.cli.display import EventDisplay, EventOutput, JsonEventWriter, show_losses, usage_summary
+from toolwire.cli.edits import Edits
 from toolwire.cli.endings import ENDINGS, INTERRUPTED, UNANSWERED
 from toolwire.cli.instructions import Instructions, read_instructions
 from toolwire.cli.own_tools import chosen_tools
@@ -89,6 +90,9 @@ class Agent:
         options.cwd = _project_folder(options, self.previous)
         self.approver: Approver = Approver(screen, permissions_of(options.cwd, options.mode))
         kit = code_tools(options, options.tools, on_output=self.approver.observe_output) if kit is None else kit
+        self.edits: Edits = Edits(options.cwd)
+        self.approver.edits = self.edits
+        self.notice: str = ""
         self.closing: list[Any] = chosen_tools(options)
         self.resolver: Resolver = _with_approval(kit, self.closing, self.approver)
         self.instructions: Instructions = (
@@ -167,13 +171,16 @@ class Agent:
         if prompt is None and (not context.messages or context.messages[-1].role == "assistant"):
             prompt = _GO_ON
         if prompt is not None:
+            prompt, self.notice = "\n\n".join(filter(None, (self.notice, prompt))), ""
             context = replace(context, messages=[*context.messages, Message("user", as_utf_8(prompt))])
         cancel = self.approver.cancel = Cancel()
         display: EventOutput = self.json or EventDisplay(self.screen, separate_answer=self.out is not self.screen)
+        self.edits.begin()
         try:
             with self.interrupts.stopping(cancel):
                 done = self._run_turn(context, cancel, display)
         finally:
+            self.edits.end()
             self.screen.wait(None)
         self._write_answer(done, display)
         if (problem := self.output_error) is not None:

@@ -23,11 +23,14 @@ from toolwire.loop import Done
 from toolwire.providers.known import target_of
 from toolwire.resolvers import tools_of
 
+_CHANGES = {"+": "added", "-": "removed"}
 _HELP = (
     ("/help", "list the commands"),
     ("/tools", "list the tools"),
     ("/model MODEL", "continue with another model: NAME, or PROVIDER/NAME"),
     ("/mode MODE", "plan: only look; ask: before each call that writes; edits: edit without asking; all: never ask"),
+    ("/diff", "show what the edits of this chat have changed"),
+    ("/undo", "take back the edits of the last answer"),
     ("/clear", "begin a new conversation; the old one is kept"),
     ("/cost", "what the chat has used so far"),
     ("/save FILE", "write the conversation to a file"),
@@ -119,6 +122,26 @@ def _mode(agent: Agent, rest: str) -> None:
             agent.screen.line(f"{word:<8} {rule}", "words")
 
 
+def _diff(agent: Agent, _rest: str) -> None:
+    lines = agent.edits.diff()
+    for line in lines:
+        agent.screen.line(line, _CHANGES.get(line[:1], ""))
+    if not lines:
+        agent.screen.line("[no file is changed by an edit of this chat]", "note")
+
+
+def _undo(agent: Agent, _rest: str) -> None:
+    """Take back the edits of the last answer, and let the model read that with the next prompt."""
+    restored, kept = agent.edits.undo()
+    for reason in kept:
+        agent.screen.line(reason, "error")
+    if restored:
+        agent.notice = f"[The user took back your edits of {', '.join(restored)}.]"
+        agent.screen.line(f"[taken back: {', '.join(restored)}]", "note")
+    elif not kept:
+        agent.screen.line("[there is no edit to take back; what a command has changed is not known here]", "note")
+
+
 def _clear(agent: Agent, _rest: str) -> None:
     agent.clear()
     agent.screen.line("[a new conversation; `toolwire conversations` lists the old one]", "note")
@@ -135,6 +158,8 @@ _COMMANDS: dict[str, Callable[[Agent, str], None]] = {
     "/tools": _tools,
     "/model": _model,
     "/mode": _mode,
+    "/diff": _diff,
+    "/undo": _undo,
     "/clear": _clear,
     "/cost": _cost,
     "/save": _save,

@@ -24,7 +24,7 @@ from toolwire.client.saving import write_atomically
 from toolwire.errors import UserError
 from toolwire.types import ToolCall
 
-_EDITS = frozenset({"write_file", "edit_file", "multi_edit", "append_to_file"})
+EDITS = frozenset({"write_file", "edit_file", "multi_edit", "append_to_file"})
 _SUBJECTS = {"bash": "command", "http_get": "url"}
 _RULE = re.compile(r"(?P<tool>[\w.*?-]+)(?:\((?P<pattern>.*)\))?", re.DOTALL)
 _COMPOUND = re.compile(r"[;&|<>$`(){}\n\\]")
@@ -82,7 +82,7 @@ class Permissions:
             return True
         if self.mode == "plan":
             return _PLANNING
-        if (self.mode == "edits" and call.name in _EDITS) or self.is_allowed(call):
+        if (self.mode == "edits" and call.name in EDITS) or self.is_allowed(call):
             return True
         return None
 

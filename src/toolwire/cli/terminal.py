@@ -19,6 +19,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any, Self
 
 from toolwire.cli.display import show_change, show_running
+from toolwire.cli.edits import Edits
 from toolwire.cli.permissions import Permissions, Rule, parse_rule, permissions_file
 from toolwire.cli.screen import Screen, is_terminal
 from toolwire.errors import UserError
@@ -51,6 +52,7 @@ class Approver:
         self.needing: Collection[str] | None = needing
         self.cancel: Cancel = Cancel()
         self.last_line: str = ""
+        self.edits: Edits | None = None
         self._lock = threading.Lock()
 
     def __call__(self, call: ToolCall, preview: str) -> bool | str:
@@ -66,6 +68,8 @@ class Approver:
             else:
                 show_change(self.screen, preview, _SHORT_PREVIEW_LINES)
             if answer is True:
+                if self.edits is not None:
+                    self.edits.note(call)
                 self.last_line = ""
                 show_running(self.screen, call.name, lambda: self.last_line)
             return answer
