@@ -24,6 +24,7 @@ from msgspec.structs import replace
 from toolwire import traces
 from toolwire.cli import conversations
 from toolwire.cli.chosen_model import advice, check_key, client_of, explain
+from toolwire.cli.compaction import is_full, summarised, summary_request
 from toolwire.cli.conversations import SavedConversation
 from toolwire.cli.display import EventDisplay, EventOutput, JsonEventWriter, show_losses, usage_summary
 from toolwire.cli.edits import Edits
@@ -42,10 +43,11 @@ from toolwire.client.sync import Client
 from toolwire.errors import ToolwireError, UserError
 from toolwire.loop import AskModel, Done, LoopLimits
 from toolwire.loop.run import add_usage
+from toolwire.loop.steps import Ending
 from toolwire.resolvers import Composition, Resolver, approved, tools_of
 from toolwire.resolvers.execution import Cancel
 from toolwire.resolvers.reading import runnable_of
-from toolwire.types import Context, Error, Message, Usage
+from toolwire.types import Context, Error, Message, Response, Usage
 from toolwire.waiting.results import safe
 from toolwire.wire.transport import url_without_secrets
 
@@ -57,6 +59,7 @@ _SYSTEM = (
 )
 _GO_ON = "Go on."
 _WORDS = 70
+_FEWEST = 2  # messages that can be summarised
 
 
 def screens_of(options: argparse.Namespace) -> tuple[Screen, Screen]:
@@ -109,6 +112,7 @@ class Agent:
         self._losses: set[Any] = set()
         self.usage: Usage | None = None
         self.cost: float | None = None
+        self._last_response: Response | None = None
         if self.previous is not None:
             self._use_history(self.previous)
 
@@ -164,14 +168,65 @@ class Agent:
     def answer(self, prompt: str | None) -> Done:
         """Run the conversation with the new `prompt` until it ends, and return its `Done`.
 
-        Without a prompt, an unanswered conversation is continued as it is.
+        Without a prompt, an unanswered conversation is continued as it is. A conversation that is too long is
+        summarised, and the prompt is sent again once.
         """
         check_key(self.client.provider)
+        if prompt is not None:
+            prompt, self.notice = "\n\n".join(filter(None, (self.notice, prompt))), ""
+        if is_full(self.client.model, self._last_response) and self.compact() == "cancelled":
+            return Done("cancelled", [])
+        try:
+            done = self._answer(prompt)
+        except ProviderError as problem:
+            if problem.error.kind != "context_length" or (ending := self.compact()) not in ("answer", "cancelled"):
+                raise
+            return self._answer(prompt) if ending == "answer" else Done("cancelled", [])
+        if done.error is not None and done.error.kind == "context_length" and self.compact() == "answer":
+            return self._answer(None)
+        return done
+
+    def compact(self) -> Ending:
+        """Replace the conversation by a summary, and keep the whole one in a file.
+
+        Return how the request for the summary has ended: with an `answer`, if the conversation is summarised.
+        """
+        messages = self.context.messages
+        if len(messages) < _FEWEST or getattr(self.options, "durable", None):
+            return "error"
+        cancel = Cancel()
+        self.screen.wait(lambda seconds: f"the model summarises the conversation, {seconds:.0f} s")
+        try:
+            with self.interrupts.stopping(cancel):
+                done = self.client.run(summary_request(messages, self.client.model), cancel=cancel)
+        except ProviderError as problem:
+            self.screen.line(f"[the conversation was not summarised: {problem}]", "error")
+            return "error"
+        finally:
+            self.screen.wait(None)
+        self._count(done)
+        if done.ending != "answer" or not done.content:
+            self.screen.line(f"[the conversation was not summarised: {done.reason or done.ending}]", "error")
+            return done.ending if done.ending != "answer" else "error"
+        whole = conversations.ConversationFile()
+        whole.save(self.to_saved(self.context))
+        self.context = replace(self.context, messages=summarised(messages, done.content))
+        self._last_response = None
+        self._save(self.context)
+        self.screen.line(
+            f"[{len(messages)} messages are summarised; the whole conversation is kept as {whole.path.stem}]", "note"
+        )
+        return "answer"
+
+    def _count(self, done: Done) -> None:
+        self.usage = add_usage(self.usage, done.usage)
+        self.cost = self.cost if done.cost is None else (self.cost or 0.0) + done.cost
+
+    def _answer(self, prompt: str | None) -> Done:
         context = self.context
         if prompt is None and (not context.messages or context.messages[-1].role == "assistant"):
             prompt = _GO_ON
         if prompt is not None:
-            prompt, self.notice = "\n\n".join(filter(None, (self.notice, prompt))), ""
             context = replace(context, messages=[*context.messages, Message("user", as_utf_8(prompt))])
         cancel = self.approver.cancel = Cancel()
         display: EventOutput = self.json or EventDisplay(self.screen, separate_answer=self.out is not self.screen)
@@ -187,8 +242,8 @@ class Agent:
             raise problem
         show_losses(self.screen, [loss for loss in done.losses if loss not in self._losses], self.name)
         self._losses.update(done.losses)
-        self.usage = add_usage(self.usage, done.usage)
-        self.cost = self.cost if done.cost is None else (self.cost or 0.0) + done.cost
+        self._count(done)
+        self._last_response = done.response
         return done
 
     @property

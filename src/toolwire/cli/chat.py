@@ -32,6 +32,7 @@ _HELP = (
     ("/diff", "show what the edits of this chat have changed"),
     ("/undo", "take back the edits of the last answer"),
     ("/clear", "begin a new conversation; the old one is kept"),
+    ("/compact", "replace the conversation by a summary; the whole one is kept"),
     ("/cost", "what the chat has used so far"),
     ("/save FILE", "write the conversation to a file"),
     ("/quit", "end; so does Ctrl-D"),
@@ -147,6 +148,13 @@ def _clear(agent: Agent, _rest: str) -> None:
     agent.screen.line("[a new conversation; `toolwire conversations` lists the old one]", "note")
 
 
+def _compact(agent: Agent, _rest: str) -> None:
+    if not agent.context.messages:
+        agent.screen.line("[there is nothing to summarise]", "note")
+    else:
+        agent.compact()
+
+
 def _cost(agent: Agent, _rest: str) -> None:
     counts = usage_summary(agent.usage, agent.cost) or "nothing"
     unknown = "" if agent.cost is not None or agent.usage is None else ", at a price that is not known"
@@ -161,6 +169,7 @@ _COMMANDS: dict[str, Callable[[Agent, str], None]] = {
     "/diff": _diff,
     "/undo": _undo,
     "/clear": _clear,
+    "/compact": _compact,
     "/cost": _cost,
     "/save": _save,
 }
