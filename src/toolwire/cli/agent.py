@@ -208,13 +208,13 @@ class Agent:
         if done.ending != "answer" or not done.content:
             self.screen.line(f"[the conversation was not summarised: {done.reason or done.ending}]", "error")
             return done.ending if done.ending != "answer" else "error"
-        whole = conversations.ConversationFile()
-        whole.save(self.to_saved(self.context))
+        archive = conversations.ConversationFile()
+        archive.save(self.to_saved(self.context))
         self.context = replace(self.context, messages=summarised(messages, done.content))
         self._last_response = None
         self._save(self.context)
         self.screen.line(
-            f"[{len(messages)} messages are summarised; the whole conversation is kept as {whole.path.stem}]", "note"
+            f"[{len(messages)} messages are summarised; the whole conversation is kept as {archive.path.stem}]", "note"
         )
         return "answer"
 

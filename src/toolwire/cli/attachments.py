@@ -2,7 +2,7 @@
 
 Rules of this file:
 - The type of a file is read from its first bytes, and not from its name. A file that is text is sent as text.
-- A URL is sent as a URL, and the provider fetches it. Its path tells its type.
+- A URL is sent as a URL, and the provider fetches it. Its type is that of its path.
 - An attachment that the model's wire cannot carry is an error before anything is sent, because the answer would be
   about something that the model has not seen.
 """

@@ -48,7 +48,7 @@ def summarised(messages: Sequence[Message], summary: str) -> list[Message]:
 
 
 def _described(message: Message) -> str:
-    """Return a message as text: what was said, called and returned."""
+    """Return a message as text: its words, its calls, its results."""
     lines = []
     for part in message.parts:
         match part:

@@ -27,6 +27,7 @@ from toolwire.cli.screen import shorten
 from toolwire.cli.state_paths import state_folder
 from toolwire.client.saving import Saved, load_as, to_json, write_atomically
 from toolwire.errors import ToolwireError, UserError
+from toolwire.types import Message
 from toolwire.types.readable import readable
 from toolwire.waiting.results import safe
 
@@ -221,7 +222,7 @@ def _search(options: argparse.Namespace) -> int:
     words = [word.casefold() for word in options.words]
     any_found = False
     for path, conversation in _of_folder(options, [path for path in _newest_first() if _may_have(path, words)]):
-        texts = [message.text for message in conversation.context.messages if message.role in ("user", "assistant")]
+        texts = [text for message in conversation.context.messages for text in _texts(message)]
         places = [_place(texts, word) for word in words]
         if all(places):
             any_found = True
@@ -229,6 +230,12 @@ def _search(options: argparse.Namespace) -> int:
     if not any_found:
         print(f"no conversation has {' and '.join(map(repr, options.words))}", file=sys.stderr)
     return 0 if any_found else 1
+
+
+def _texts(message: Message) -> list[str]:
+    """Return the texts of a message: its words or results, and its calls with their arguments."""
+    calls = [f"{call.name} {msgspec.json.encode(call.arguments).decode()}" for call in message.tool_calls]
+    return [message.text, *calls]
 
 
 def _may_have(path: Path, words: list[str]) -> bool:

@@ -1,7 +1,7 @@
 """The edits of an agent in a chat: what each answer has changed, so that `/undo` and `/diff` know it.
 
 Rules of this file:
-- Only the tools that edit files are followed. What a command has changed is not known here.
+- Only the tools that edit files are followed. The changes of a command are not known here.
 - A file that was changed after the answer is not taken back, because that would lose the change.
 """
 
@@ -57,7 +57,7 @@ class Edits:
             self._answers.append(changed)
 
     def undo(self) -> tuple[list[str], list[str]]:
-        """Take back the edits of the last answer that has some.
+        """Restore the files that the last answer with edits has changed.
 
         Return the files that were taken back, and the reason for each one that stays as it is.
         """

@@ -3,7 +3,7 @@
 Rules of this file:
 - Text is passed on while it arrives. Only a mark waits: for its end, for the end of the line, or for 400 characters.
 - A mark without an end is text, as in `2 ** 3` or `**kwargs`. A fence stays visible, so that code differs from text.
-- What was written is shown whole, except for the marks of headings, bold words and inline code.
+- The text is shown whole, except for the marks of headings, bold words and inline code.
 """
 
 import re
@@ -41,7 +41,7 @@ class Markdown:
                 self._begin_line()
 
     def close(self) -> Iterator[Piece]:
-        """Yield the rest, and begin anew."""
+        """Yield the rest, and reset the state."""
         yield from self._advance(is_whole=True)
         self._begin_line()
         self._is_fenced = False

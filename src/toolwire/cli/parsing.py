@@ -175,7 +175,7 @@ def add_model_options(command: argparse.ArgumentParser) -> None:
 
 
 def add_tool_options(command: argparse.ArgumentParser, approval: str) -> None:
-    """Add the options of the user's own tools; `approval` tells whether a call is approved first."""
+    """Add the options of the user's own tools; `approval` is the sentence about their approval."""
     command.add_argument(
         "--tool",
         action="append",

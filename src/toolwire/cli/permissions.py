@@ -30,7 +30,7 @@ _RULE = re.compile(r"(?P<tool>[\w.*?-]+)(?:\((?P<pattern>.*)\))?", re.DOTALL)
 _COMPOUND = re.compile(r"[;&|<>$`(){}\n\\]")
 _PARTS = re.compile(r"[;&|\n(){}`]+|\$\(")
 _ASSIGNMENTS = re.compile(r"(?:\w+=\S*\s+)+")
-# Programs that run what their arguments say: of these, only the whole command is allowed.
+# Programs that run other programs: of these, "always" allows the same command only.
 _RUNNERS = frozenset(
     "awk bash bun dash deno docker env eval exec find fish git make node npm npx perl php pip python python3 ruby sed "
     "sh ssh sudo time uv uvx xargs yarn zsh".split()
@@ -100,8 +100,8 @@ class Permissions:
         path = call.arguments.get("path")
         if not isinstance(path, str):
             return ""
-        whole = posixpath.normpath(posixpath.join(self.folder, path))
-        return posixpath.relpath(whole, self.folder)
+        absolute = posixpath.normpath(posixpath.join(self.folder, path))
+        return posixpath.relpath(absolute, self.folder)
 
     def suggest(self, call: ToolCall) -> Rule | None:
         """Return the rule that "always" adds for the call, or None if no rule can allow it."""
