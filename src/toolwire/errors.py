@@ -46,9 +46,8 @@ def suggestion(word: object, known: Iterable[str]) -> str:
     from difflib import get_close_matches  # noqa: PLC0415 - only errors need it
 
     word, known = str(word)[:80], list(known)
-    near = get_close_matches(word, known) or [name for name in known if word in name.split("_")]
-    nearest = next((name for name in near if sorted(name) == sorted(word)), near[0] if near else "")
-    return f"did you mean {nearest}?" if nearest else ""
+    near = get_close_matches(word, known, n=1) or [name for name in known if word in name.split("_")]
+    return f"did you mean {near[0]}?" if near else ""
 
 
 def did_you_mean(word: object, known: Iterable[str]) -> str:

@@ -10,7 +10,7 @@ import pytest
 from tests.cli.commands import WROTE, at, project, say, terminal
 from toolwire.client.saving import load
 from toolwire.testing import Expect, Pace, simulate
-from toolwire.types import Error, ToolCall, Usage
+from toolwire.types import Error, ToolCall
 
 
 @pytest.fixture
@@ -116,74 +116,3 @@ def test_ctrl_c_stops_an_answer_and_ctrl_d_ends_the_chat(tmp_path: Path) -> None
         time.sleep(0.3)
         shown.type("\x04")
         assert shown.end() == 0
-
-
-def test_a_chat_changes_its_mode(chat: Any) -> None:
-    turns: list[Any] = [[WROTE], [Expect(results={"write_file": "only looking is allowed now"}), "No."]]
-    turns += [[WROTE], [Expect(results={"write_file": "Wrote 8 bytes"}), "Done."]]
-    with simulate(turns) as model:
-        said = chat(model, "/mode\n/mode plan\nwrite it\n/mode edit\n/mode edits\nwrite it\n").text
-    for words in ("[mode ask]", "[mode plan]", "there is no mode 'edit'; did you mean edits?", "[mode edits]"):
-        assert words in said
-
-
-def test_a_chat_begins_anew_and_counts_on(chat: Any, tmp_path: Path) -> None:
-    usage = Usage(input_tokens=10, output_tokens=5)
-    turns = [["Hello, Ann.", usage], [Expect(messages=2), "Who?", usage]]
-    with simulate(turns) as model:
-        said = chat(model, "/cost\nI am Ann.\n/cost\n/clear\nWho am I?\n/cost\n").text
-    assert "[nothing]" in said
-    assert "[10 tokens in, 5 tokens out, at a price that is not known]" in said
-    assert "[20 tokens in, 10 tokens out, at a price that is not known]" in said
-    files = sorted((tmp_path / "state" / "toolwire" / "conversations").glob("*.json"))
-    texts = [[message.text for message in load(file.read_bytes()).context.messages] for file in files]
-    assert sorted(texts) == [["I am Ann.", "Hello, Ann."], ["Who am I?", "Who?"]]
-
-
-def edit(old: str, new: str) -> ToolCall:
-    return ToolCall(None, "edit_file", {"path": "made.txt", "oldText": old, "newText": new})
-
-
-def test_edits_are_shown_and_taken_back_answer_by_answer(chat: Any, tmp_path: Path) -> None:
-    kept = project(tmp_path) / "kept.txt"
-    kept.write_text("old\n")
-    append = ToolCall(None, "append_to_file", {"path": "kept.txt", "content": "new\n"})
-    turns: list[Any] = [
-        [WROTE],
-        [edit("one", "1"), append],
-        "Written.",
-        [edit("two", "2")],
-        "Changed.",
-        [Expect(last="[The user took back your edits of made.txt.]\n\nreally?"), "Yes."],
-    ]
-    given = ["/undo", "write it", "change it", "/diff", "/undo", "really?", "/undo", "/diff", "/undo"]
-    with simulate(turns) as model:
-        said = chat(model, "\n".join(given), "--yes").text
-    assert "+1\n+2\n" in said[said.index("b/made.txt") :]
-    assert "--- a/kept.txt\n+++ b/kept.txt\n@@ -1 +1,2 @@\n old\n+new\n" in said
-    assert "[taken back: made.txt]\n" in said
-    assert "[taken back: made.txt, kept.txt]\n" in said
-    assert said.count("[no file is changed by an edit of this chat]") == 1
-    assert said.count("[there is no edit to take back; what a command has changed is not known here]") == 2
-    assert kept.read_bytes() == b"old\n"
-    assert not (project(tmp_path) / "made.txt").exists()
-
-
-def test_a_file_that_was_changed_since_is_not_taken_back(chat: Any, tmp_path: Path) -> None:
-    change = ToolCall(None, "bash", {"command": "echo mine >> made.txt"})
-    other = ToolCall(None, "write_file", {"path": "other.txt", "content": "x"})
-    with simulate([[WROTE, other], "Written.", [change], "Changed."]) as model:
-        said = chat(model, "write it\nchange it\n/undo\n", "--yes").text
-    assert "made.txt was changed since then, and stays as it is" in said
-    assert "[taken back: other.txt]" in said
-    assert (project(tmp_path) / "made.txt").read_text() == "one\ntwo\nmine\n"
-    assert not (project(tmp_path) / "other.txt").exists()
-
-
-def test_a_call_that_was_not_approved_or_failed_is_no_edit(chat: Any, tmp_path: Path) -> None:
-    failed = edit("no such text", "x")
-    outside = ToolCall(None, "write_file", {"path": "../outside.txt", "content": "x"})
-    with simulate([[failed, outside], "No."]) as model:
-        said = chat(model, "change it\n/undo\n", "--yes").text
-    assert "[there is no edit to take back" in said
-    assert not (tmp_path / "outside.txt").exists()

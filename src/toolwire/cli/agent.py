@@ -15,7 +15,6 @@ import contextlib
 import os
 import sys
 import uuid
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -24,16 +23,13 @@ from msgspec.structs import replace
 from toolwire import traces
 from toolwire.cli import conversations
 from toolwire.cli.chosen_model import advice, check_key, client_of, explain
-from toolwire.cli.compaction import is_full, summarised, summary_request
 from toolwire.cli.conversations import SavedConversation
 from toolwire.cli.display import EventDisplay, EventOutput, JsonEventWriter, show_losses, usage_summary
-from toolwire.cli.edits import Edits
 from toolwire.cli.endings import ENDINGS, INTERRUPTED, UNANSWERED
 from toolwire.cli.instructions import Instructions, read_instructions
 from toolwire.cli.own_tools import chosen_tools
 from toolwire.cli.prompts import as_utf_8, read_task
 from toolwire.cli.screen import Screen, is_terminal, shorten
-from toolwire.cli.settings_file import permissions_of
 from toolwire.cli.state_paths import default_runs, default_store
 from toolwire.cli.terminal import Approver, Interrupts, tools_needing_approval
 from toolwire.cli.tools import code_tools
@@ -42,12 +38,10 @@ from toolwire.client.saving import Saved
 from toolwire.client.sync import Client
 from toolwire.errors import ToolwireError, UserError
 from toolwire.loop import AskModel, Done, LoopLimits
-from toolwire.loop.run import add_usage
-from toolwire.loop.steps import Ending
 from toolwire.resolvers import Composition, Resolver, approved, tools_of
 from toolwire.resolvers.execution import Cancel
 from toolwire.resolvers.reading import runnable_of
-from toolwire.types import Context, Error, Message, Response, Usage
+from toolwire.types import Context, Error, Message
 from toolwire.waiting.results import safe
 from toolwire.wire.transport import url_without_secrets
 
@@ -59,7 +53,6 @@ _SYSTEM = (
 )
 _GO_ON = "Go on."
 _WORDS = 70
-_FEWEST = 2  # messages that can be summarised
 
 
 def screens_of(options: argparse.Namespace) -> tuple[Screen, Screen]:
@@ -91,11 +84,8 @@ class Agent:
         self.file: conversations.ConversationFile
         self.previous, self.file = _open_conversation(options)
         options.cwd = _project_folder(options, self.previous)
-        self.approver: Approver = Approver(screen, permissions_of(options.cwd, options.mode))
+        self.approver: Approver = Approver(screen, approve_all=options.yes)
         kit = code_tools(options, options.tools, on_output=self.approver.observe_output) if kit is None else kit
-        self.edits: Edits = Edits(options.cwd)
-        self.approver.edits = self.edits
-        self.notice: str = ""
         self.closing: list[Any] = chosen_tools(options)
         self.resolver: Resolver = _with_approval(kit, self.closing, self.approver)
         self.instructions: Instructions = (
@@ -110,9 +100,6 @@ class Agent:
         self.is_saved: bool = self.previous is not None
         self._save_problem = ""
         self._losses: set[Any] = set()
-        self.usage: Usage | None = None
-        self.cost: float | None = None
-        self._last_response: Response | None = None
         if self.previous is not None:
             self._use_history(self.previous)
 
@@ -144,12 +131,6 @@ class Agent:
         self.client = client
         self._use_history(saved)
 
-    def clear(self) -> None:
-        """Begin a new conversation, in a file of its own."""
-        self.context = replace(self.context, messages=[])
-        self.file, self.is_saved = conversations.ConversationFile(), False
-        self.conversation = self.file.new_conversation
-
     def introduce(self) -> None:
         """Print which instructions are used, and which conversation is continued, if any."""
         if self.json is not None:
@@ -168,61 +149,9 @@ class Agent:
     def answer(self, prompt: str | None) -> Done:
         """Run the conversation with the new `prompt` until it ends, and return its `Done`.
 
-        Without a prompt, an unanswered conversation is continued as it is. A conversation that is too long is
-        summarised, and the prompt is sent again once.
+        Without a prompt, an unanswered conversation is continued as it is.
         """
         check_key(self.client.provider)
-        if prompt is not None:
-            prompt, self.notice = "\n\n".join(filter(None, (self.notice, prompt))), ""
-        if is_full(self.client.model, self._last_response) and self.compact() == "cancelled":
-            return Done("cancelled", [])
-        try:
-            done = self._answer(prompt)
-        except ProviderError as problem:
-            if problem.error.kind != "context_length" or (ending := self.compact()) not in ("answer", "cancelled"):
-                raise
-            return self._answer(prompt) if ending == "answer" else Done("cancelled", [])
-        if done.error is not None and done.error.kind == "context_length" and self.compact() == "answer":
-            return self._answer(None)
-        return done
-
-    def compact(self) -> Ending:
-        """Replace the conversation by a summary, and keep the whole one in a file.
-
-        Return how the request for the summary has ended: with an `answer`, if the conversation is summarised.
-        """
-        messages = self.context.messages
-        if len(messages) < _FEWEST or getattr(self.options, "durable", None):
-            return "error"
-        cancel = Cancel()
-        self.screen.wait(lambda seconds: f"the model summarises the conversation, {seconds:.0f} s")
-        try:
-            with self.interrupts.stopping(cancel):
-                done = self.client.run(summary_request(messages, self.client.model), cancel=cancel)
-        except ProviderError as problem:
-            self.screen.line(f"[the conversation was not summarised: {problem}]", "error")
-            return "error"
-        finally:
-            self.screen.wait(None)
-        self._count(done)
-        if done.ending != "answer" or not done.content:
-            self.screen.line(f"[the conversation was not summarised: {done.reason or done.ending}]", "error")
-            return done.ending if done.ending != "answer" else "error"
-        archive = conversations.ConversationFile()
-        archive.save(self.to_saved(self.context))
-        self.context = replace(self.context, messages=summarised(messages, done.content))
-        self._last_response = None
-        self._save(self.context)
-        self.screen.line(
-            f"[{len(messages)} messages are summarised; the whole conversation is kept as {archive.path.stem}]", "note"
-        )
-        return "answer"
-
-    def _count(self, done: Done) -> None:
-        self.usage = add_usage(self.usage, done.usage)
-        self.cost = self.cost if done.cost is None else (self.cost or 0.0) + done.cost
-
-    def _answer(self, prompt: str | None) -> Done:
         context = self.context
         if prompt is None and (not context.messages or context.messages[-1].role == "assistant"):
             prompt = _GO_ON
@@ -230,20 +159,16 @@ class Agent:
             context = replace(context, messages=[*context.messages, Message("user", as_utf_8(prompt))])
         cancel = self.approver.cancel = Cancel()
         display: EventOutput = self.json or EventDisplay(self.screen, separate_answer=self.out is not self.screen)
-        self.edits.begin()
         try:
             with self.interrupts.stopping(cancel):
                 done = self._run_turn(context, cancel, display)
         finally:
-            self.edits.end()
             self.screen.wait(None)
         self._write_answer(done, display)
         if (problem := self.output_error) is not None:
             raise problem
         show_losses(self.screen, [loss for loss in done.losses if loss not in self._losses], self.name)
         self._losses.update(done.losses)
-        self._count(done)
-        self._last_response = done.response
         return done
 
     @property
@@ -389,16 +314,11 @@ class Agent:
 
 def _with_approval(kit: Any, tools: list[Any], approver: Approver) -> Resolver:
     """Return a resolver of the code tools and of the user's own tools, which all need approval."""
-    approver.needing = needing = tools_needing_approval(kit.available_tools())
-    resolver = kit
-    if tools:
-        others = runnable_of(tools, "--tool")
-        needing += [tool.name for tool in tools_of(others)]
-        resolver = Composition([kit, others])
-    names = [tool.name for tool in tools_of(resolver)]
-    patterns = [rule.tool for rule in approver.permissions.denied]
-    denied = [name for name in names if any(fnmatchcase(name, pattern) for pattern in patterns)]
-    return approved(resolver, approver, only={*needing, *denied})
+    if not tools:
+        return approved(kit, approver, only=tools_needing_approval(kit.available_tools()))
+    others = runnable_of(tools, "--tool")
+    needing = [*tools_needing_approval(kit.available_tools()), *(tool.name for tool in tools_of(others))]
+    return approved(Composition([kit, others]), approver, only=needing)
 
 
 def _provider_of_run(name: str) -> tuple[str | None, str | None, str | None]:

@@ -4,7 +4,6 @@ import argparse
 from typing import Any
 
 from toolwire.cli.commands import SUMMARIES
-from toolwire.cli.modes import MODES
 from toolwire.cli.parsing import add_model_options, add_tool_options, count
 from toolwire.cli.tools import add_options
 
@@ -50,15 +49,7 @@ def _add_agent_options(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--no-instructions", action="store_true", help="leave out AGENTS.md or CLAUDE.md of the project folder"
     )
-    mode = command.add_mutually_exclusive_group()
-    mode.add_argument(
-        "--mode",
-        choices=MODES,
-        help="plan: only look; ask: before each call that writes (default); edits: edit files without asking; all",
-    )
-    mode.add_argument(
-        "--yes", dest="mode", action="store_const", const="all", help="the same as --mode all: approve every call"
-    )
+    command.add_argument("--yes", action="store_true", help="approve every call without asking")
     command.add_argument(
         "--max-steps",
         type=count,

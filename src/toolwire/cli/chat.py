@@ -12,28 +12,19 @@ from pathlib import Path
 from toolwire.cli import conversations
 from toolwire.cli.agent import Agent, screens_of
 from toolwire.cli.chosen_model import client_of
-from toolwire.cli.display import usage_summary
-from toolwire.cli.modes import MODES
 from toolwire.cli.prompts import Prompts
 from toolwire.cli.terminal import Interrupts
 from toolwire.cli.tools import summary_of
 from toolwire.client.failures import ProviderError
-from toolwire.errors import ToolwireError, UserError, listed, suggestion
+from toolwire.errors import ToolwireError, UserError
 from toolwire.loop import Done
 from toolwire.providers.known import target_of
 from toolwire.resolvers import tools_of
 
-_CHANGES = {"+": "added", "-": "removed"}
 _HELP = (
     ("/help", "list the commands"),
     ("/tools", "list the tools"),
     ("/model MODEL", "continue with another model: NAME, or PROVIDER/NAME"),
-    ("/mode MODE", "plan: only look; ask: before each call that writes; edits: edit without asking; all: never ask"),
-    ("/diff", "show what the edits of this chat have changed"),
-    ("/undo", "take back the edits of the last answer"),
-    ("/clear", "begin a new conversation; the old one is kept"),
-    ("/compact", "replace the conversation by a summary; the whole one is kept"),
-    ("/cost", "what the chat has used so far"),
     ("/save FILE", "write the conversation to a file"),
     ("/quit", "end; so does Ctrl-D"),
     ("\\ at the end", "continue on the next line; pasted lines are one prompt, Alt-Enter begins a line"),
@@ -109,67 +100,9 @@ def _save(agent: Agent, rest: str) -> None:
     agent.screen.line(f"[written to {path}]", "note")
 
 
-def _mode(agent: Agent, rest: str) -> None:
-    """Show or set the mode, and show the rules."""
-    permissions = agent.approver.permissions
-    if rest:
-        mode = next((one for one in MODES if one == rest), None)
-        if mode is None:
-            raise UserError(f"there is no mode {rest!r}{listed(MODES, suggestion(rest, MODES))}")
-        permissions.mode = mode
-    agent.screen.line(f"[mode {permissions.mode}]", "note")
-    for word, rules in (("allowed", permissions.allowed), ("denied", permissions.denied)):
-        for rule in rules:
-            agent.screen.line(f"{word:<8} {rule}", "words")
-
-
-def _diff(agent: Agent, _rest: str) -> None:
-    lines = agent.edits.diff()
-    for line in lines:
-        agent.screen.line(line, _CHANGES.get(line[:1], ""))
-    if not lines:
-        agent.screen.line("[no file is changed by an edit of this chat]", "note")
-
-
-def _undo(agent: Agent, _rest: str) -> None:
-    """Take back the edits of the last answer, and let the model read that with the next prompt."""
-    restored, kept = agent.edits.undo()
-    for reason in kept:
-        agent.screen.line(reason, "error")
-    if restored:
-        agent.notice = f"[The user took back your edits of {', '.join(restored)}.]"
-        agent.screen.line(f"[taken back: {', '.join(restored)}]", "note")
-    elif not kept:
-        agent.screen.line("[there is no edit to take back; what a command has changed is not known here]", "note")
-
-
-def _clear(agent: Agent, _rest: str) -> None:
-    agent.clear()
-    agent.screen.line("[a new conversation; `toolwire conversations` lists the old one]", "note")
-
-
-def _compact(agent: Agent, _rest: str) -> None:
-    if not agent.context.messages:
-        agent.screen.line("[there is nothing to summarise]", "note")
-    else:
-        agent.compact()
-
-
-def _cost(agent: Agent, _rest: str) -> None:
-    counts = usage_summary(agent.usage, agent.cost) or "nothing"
-    unknown = "" if agent.cost is not None or agent.usage is None else ", at a price that is not known"
-    agent.screen.line(f"[{counts}{unknown}]", "note")
-
-
 _COMMANDS: dict[str, Callable[[Agent, str], None]] = {
     "/help": _help,
     "/tools": _tools,
     "/model": _model,
-    "/mode": _mode,
-    "/diff": _diff,
-    "/undo": _undo,
-    "/clear": _clear,
-    "/compact": _compact,
-    "/cost": _cost,
     "/save": _save,
 }

@@ -15,7 +15,6 @@ from typing import Any
 
 import msgspec
 
-from toolwire.cli.markdown import Markdown
 from toolwire.cli.screen import Screen, shorten
 from toolwire.client.exchange import Retrying
 from toolwire.loop import AskModel, RunTools
@@ -98,27 +97,6 @@ def show_change(screen: Screen, preview: str, lines: int) -> None:
         screen.line(f"  {line}", _CHANGES.get(line[:1], ""))
 
 
-class ProseWriter:
-    """Writes the text of an answer. On a screen with colours, its Markdown has styles."""
-
-    def __init__(self, screen: Screen) -> None:
-        self.screen: Screen = screen
-        self._markdown = Markdown() if screen.coloured else None
-
-    def write(self, text: str) -> None:
-        """Write a piece of the text."""
-        if self._markdown is None:
-            self.screen.write(text)
-            return
-        for piece, look in self._markdown.feed(text):
-            self.screen.write(piece, look)
-
-    def close(self) -> None:
-        """Write the text that still waited for the end of a mark."""
-        for piece, look in () if self._markdown is None else self._markdown.close():
-            self.screen.write(piece, look)
-
-
 class EventDisplay:
     """Shows the events of a conversation to a person. With `separate_answer`, the answer is left out."""
 
@@ -126,7 +104,6 @@ class EventDisplay:
         self.screen: Screen = screen
         self.separate_answer: bool = separate_answer
         self._held_text = ""
-        self._prose = ProseWriter(screen)
         self._turn = Accumulator()
         self._heads: list[str] = []
         self._answered = 0
@@ -139,7 +116,6 @@ class EventDisplay:
         match event:
             case MessageStart():
                 self.release_text()
-                self._prose.close()
                 if self._begun:
                     self.screen.line()
                 self._begun = True
@@ -162,7 +138,6 @@ class EventDisplay:
         match event:
             case CallStart(name=name):
                 self.release_text()
-                self._prose.close()
                 self.screen.start_line()
                 self.screen.wait(lambda seconds: f"the model writes a call of {name}, {seconds:.0f} s")
             case RunTools(calls=calls):
@@ -184,19 +159,14 @@ class EventDisplay:
 
     def _write(self, text: str, look: str) -> None:
         if look != self._look:
-            self._prose.close()
             self.screen.start_line()
             if look == "thinking" and not self.screen.coloured:
                 self.screen.write("[thinking] ", look)
         self._look = look
-        if look:
-            self.screen.write(text, look)
-        else:
-            self._prose.write(text)
+        self.screen.write(text, look)
 
     def _call(self, call: ToolCall) -> None:
         self.release_text()
-        self._prose.close()
         self.screen.line(f"> {call_summary(call)}", "call")
         if call.runs:
             self._heads.append(call_summary(call))
@@ -215,7 +185,6 @@ class EventDisplay:
             self.screen.line(f"  {line}", look)
 
     def _count(self) -> None:
-        self._prose.close()
         response = self._turn.response
         counts = usage_summary(response.usage, cost(response.usage, response.model))
         self.screen.start_line()

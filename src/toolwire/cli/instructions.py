@@ -2,7 +2,7 @@
 
 Rules of this file:
 - The file is part of the system prompt, and the screen shows that. A long file is cut, for the model and on the screen.
-- A link to a file outside of the project folder is not followed: a project could otherwise send other files away.
+- A link that leads out of the project folder is not followed: a project could otherwise send other files of yours away.
 """
 
 from pathlib import Path

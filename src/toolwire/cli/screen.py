@@ -32,9 +32,6 @@ LOOKS = {
     "note": "dim",
     "question": "bold yellow",
     "words": "",
-    "heading": "bold underline",
-    "strong": "bold",
-    "code": "cyan",
 }
 # The styles that are shown even with `quiet`.
 _ALWAYS = frozenset({"error", "question"})

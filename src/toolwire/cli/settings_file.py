@@ -17,8 +17,6 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from toolwire.cli.modes import Mode
-from toolwire.cli.permissions import Permissions
 from toolwire.cli.state_paths import config_folder, state_folder
 from toolwire.errors import UserError, listed, suggestion
 
@@ -26,12 +24,9 @@ _FILE = "toolwire.toml"
 
 
 class _CliSettings(Struct, frozen=True, forbid_unknown_fields=True):
-    """The section `[cli]`: the default model and mode, and the rules that allow and deny calls."""
+    """The section `[cli]`: the model of a command that names none."""
 
     model: str = ""
-    mode: Mode = "ask"
-    allow: list[str] = []
-    deny: list[str] = []
 
 
 class _McpServer(Struct, frozen=True, forbid_unknown_fields=True):
@@ -62,13 +57,6 @@ def user_settings() -> _FileSettings:
         if isinstance(problem.__cause__, RuntimeError):  # no home folder, so no file
             return _FileSettings()
         raise
-
-
-def permissions_of(folder: str, mode: Mode | None) -> Permissions:
-    """Return the permissions in the project `folder`. The project's own file can only deny."""
-    user, project = user_settings().cli, _read(Path(folder) / _FILE).cli
-    denied = [*user.deny, *project.deny]
-    return Permissions(folder, mode or user.mode, allow=user.allow, deny=denied)
 
 
 def _read(path: Path) -> _FileSettings:

@@ -15,22 +15,18 @@ import select
 import signal
 import sys
 import threading
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Self
 
 from toolwire.cli.display import show_change, show_running
-from toolwire.cli.edits import Edits
-from toolwire.cli.permissions import Permissions, Rule, parse_rule, permissions_file
 from toolwire.cli.screen import Screen, is_terminal
-from toolwire.errors import UserError
 from toolwire.resolvers.execution import Cancel
 from toolwire.types import Tool, ToolCall
 
 _FETCHES = frozenset({"http_get"})
 _PREVIEW_LINES, _SHORT_PREVIEW_LINES = 400, 40
 _POLL_SECONDS = 0.1
-_QUESTION = "Run it? [y/N], {always}or say why not: "
-_ONCE = "[only this once: a command with ; & | < > $ is always asked about]"
+_QUESTION = "Run it? [y/N], [a]lways {tool}, or say why not: "
 _NO_TERMINAL = "there is no terminal to ask for approval; --yes approves all calls"
 _STOPPED = "everything was stopped"
 
@@ -41,35 +37,26 @@ def tools_needing_approval(tools: Iterable[Tool]) -> list[str]:
 
 
 class Approver:
-    """Decides whether a call may run, by the permissions or by asking the user. "always" adds a rule and keeps it.
+    """Asks the user whether a call may run. An answer of "always" holds for all calls of the tool."""
 
-    `needing` are the tools that need approval, or None for all.
-    """
-
-    def __init__(self, screen: Screen, permissions: Permissions, needing: Collection[str] | None = None) -> None:
+    def __init__(self, screen: Screen, *, approve_all: bool = False) -> None:
         self.screen: Screen = screen
-        self.permissions: Permissions = permissions
-        self.needing: Collection[str] | None = needing
+        self.approve_all: bool = approve_all
+        self.always: set[str] = set()
         self.cancel: Cancel = Cancel()
         self.last_line: str = ""
-        self.edits: Edits | None = None
         self._lock = threading.Lock()
 
     def __call__(self, call: ToolCall, preview: str) -> bool | str:
         """Return True if the call is approved, otherwise the reason for the model."""
-        needs_approval = self.needing is None or call.name in self.needing
         with self._lock:
-            answer = self.permissions.decide(call, needs_approval=needs_approval)
-            if answer is True and not needs_approval:
-                return True
             self.screen.wait(None)
-            if answer is None:
-                answer = self._ask(call, preview)
-            else:
+            if self.approve_all or call.name in self.always:
                 show_change(self.screen, preview, _SHORT_PREVIEW_LINES)
+                answer: bool | str = True
+            else:
+                answer = self._ask(call, preview)
             if answer is True:
-                if self.edits is not None:
-                    self.edits.note(call)
                 self.last_line = ""
                 show_running(self.screen, call.name, lambda: self.last_line)
             return answer
@@ -89,36 +76,15 @@ class Approver:
             import termios  # noqa: PLC0415 - not on every system
 
             termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
-        rule = self.permissions.suggest(call)
-        screen.write(_QUESTION.format(always=f"[a]lways {rule}, " if rule else ""), "question")
+        screen.write(_QUESTION.format(tool=call.name), "question")
         answer = _read_typed_line(self.cancel)
         if answer is None:
             screen.start_line()
             return _STOPPED if self.cancel.is_set() else parse_answer("")
         screen.line_entered()
-        word, _, more = answer.strip().partition(" ")
-        if word.lower() in ("a", "always") and (not more or self._is_rule(more, call)):
-            return self._always(parse_rule(more) if more else rule, screen)
+        if answer.strip().lower() in ("a", "always"):
+            self.always.add(call.name)
         return parse_answer(answer)
-
-    def _is_rule(self, text: str, call: ToolCall) -> bool:
-        """Return True if the user has typed a rule that allows this call."""
-        try:
-            return Permissions(self.permissions.folder, allow=[text]).is_allowed(call)
-        except UserError:
-            return False
-
-    def _always(self, rule: Rule | None, screen: Screen) -> bool:
-        """Add the rule of "always", and show where it is kept."""
-        if rule is None:
-            screen.line(_ONCE, "note")
-            return True
-        try:
-            self.permissions.allow(rule)
-            screen.line(f"[{rule} is allowed in this folder from now on: {permissions_file()}]", "note")
-        except (OSError, UserError) as problem:
-            screen.line(f"[{rule} is allowed until the end, and not kept: {problem}]", "error")
-        return True
 
 
 def parse_answer(answer: str) -> bool | str:
