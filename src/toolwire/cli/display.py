@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 
+from toolwire.cli.markdown import MarkdownWriter
 from toolwire.cli.screen import Screen, shorten
 from toolwire.client.exchange import Retrying
 from toolwire.loop import AskModel, RunTools
@@ -39,6 +40,8 @@ from toolwire.types.answer import is_count
 
 _VALUE, _CALL, _AGAIN = 60, 200, 60
 _LINES, _CHARACTERS = 12, 2000
+# The events after which no text of the same block follows.
+_AFTER_TEXT = (AskModel, RunTools, MessageStart, MessageEnd, CallStart, CallEnd, ThinkingDelta, ToolResult, Retrying)
 _CHANGES = {"+": "added", "-": "removed"}
 
 
@@ -104,6 +107,7 @@ class EventDisplay:
         self.screen: Screen = screen
         self.separate_answer: bool = separate_answer
         self._held_text = ""
+        self._markdown: MarkdownWriter | None = MarkdownWriter(screen) if screen.coloured else None
         self._turn = Accumulator()
         self._heads: list[str] = []
         self._answered = 0
@@ -112,6 +116,8 @@ class EventDisplay:
 
     def show(self, event: Any) -> None:
         """Show `event` if a person should see it."""
+        if isinstance(event, _AFTER_TEXT):
+            self._end_text()
         self._show_wait(event)
         match event:
             case MessageStart():
@@ -150,6 +156,12 @@ class EventDisplay:
         held, self._held_text = self._held_text, ""
         if held:
             self._write(held, "")
+        self._end_text()
+
+    def _end_text(self) -> None:
+        """Write the text that is held until its style is known."""
+        if self._markdown is not None:
+            self._markdown.end()
 
     def _write_or_hold(self, text: str, look: str) -> None:
         if self.separate_answer and not look:
@@ -163,7 +175,10 @@ class EventDisplay:
             if look == "thinking" and not self.screen.coloured:
                 self.screen.write("[thinking] ", look)
         self._look = look
-        self.screen.write(text, look)
+        if self._markdown is not None and not look:
+            self._markdown.feed(text)
+        else:
+            self.screen.write(text, look)
 
     def _call(self, call: ToolCall) -> None:
         self.release_text()
