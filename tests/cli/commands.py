@@ -50,6 +50,17 @@ def at(model: Any, folder: Path, provider: str = "openai") -> list[str]:
     return ["--model", f"{provider}/m", "--base-url", model.url, "--cwd", str(project(folder))]
 
 
+def system_of(sent: Any) -> str:
+    """Return the system prompt of a request to a simulated model, whatever its wire."""
+    messages = [message.text for message in sent.request.messages if message.role in ("system", "developer")]
+    return messages[0] if messages else str(sent.request.context.system)
+
+
+def tool_names(sent: Any) -> list[str]:
+    """Return the names of the tools that a request to a simulated model offers."""
+    return [tool.name for tool in sent.request.context.tools]
+
+
 class Said(NamedTuple):
     """What a command wrote, to standard output and to standard error, and its exit code."""
 

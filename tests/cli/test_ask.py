@@ -319,7 +319,7 @@ def test_the_tools_of_an_mcp_server_of_the_users_file(asked: Any, tmp_path: Path
     os.environ["SOURCE"] = str(SOURCE)
     try:
         refused = asked("ask", "Hi.", "--mcp", "weather", "-m", "openai/m")
-        assert (refused.code, "agree to it once on a terminal" in refused.told) == (2, True)
+        assert (refused.code, "that of the toolwire.toml in this folder is not used" in refused.told) == (2, True)
         (tmp_path / "config" / "toolwire").mkdir(parents=True)
         (tmp_path / "toolwire.toml").rename(tmp_path / "config" / "toolwire" / "toolwire.toml")
         turns: list[Any] = [
@@ -340,10 +340,13 @@ def test_the_tools_of_an_mcp_server_of_the_users_file(asked: Any, tmp_path: Path
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("[mcp.a]\n", "mcp.a: needs a command or a url, and not both"),
-        ('[mcp.a]\ncomand = "x"\n', "toolwire.toml: cannot be used: Object contains unknown field `comand`"),
+        ("[mcp.a]\n", "mcp.a needs a command or a url, and not both"),
+        ('[mcp.a]\ncomand = "x"\n', "toolwire.toml: mcp.a.comand is not a setting; did you mean command?"),
         ("[mcp", "toolwire.toml: is not TOML"),
-        ('[mcp.a]\nurl = "http://localhost:1/mcp"\nheaders = { a = "$NO_SUCH" }\n', "a is $NO_SUCH"),
+        (
+            '[mcp.a]\nurl = "http://localhost:1/mcp"\nheaders = { a = "$NO_SUCH" }\n',
+            "mcp.a: names $NO_SUCH, and there is no such variable",
+        ),
     ],
 )
 def test_a_wrong_settings_file_is_named(asked: Any, tmp_path: Path, text: str, words: str) -> None:

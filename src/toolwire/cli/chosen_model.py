@@ -9,7 +9,6 @@ import os
 from typing import Any
 from urllib.parse import urlsplit
 
-from toolwire.cli.settings_file import user_settings
 from toolwire.client.failures import AuthenticationFailed, ProviderError
 from toolwire.client.sync import Client
 from toolwire.errors import UserError
@@ -34,7 +33,8 @@ def client_of(
 
     Without both, the default model is used. Raise UserError if there is none.
     """
-    model = model or (_default_model() if provider is None else None) or None
+    if provider is None and not model:
+        provider, model, base_url = _default_target(base_url)
     if provider is None and model is None:
         raise UserError(f"name a model: --model PROVIDER/NAME, or --provider and --model, or ${_MODEL}")
     try:
@@ -53,8 +53,14 @@ def client_of(
     return client
 
 
-def _default_model() -> str:
-    return os.environ.get(_MODEL) or user_settings().cli.model
+def _default_target(base_url: str | None) -> tuple[str | None, str | None, str | None]:
+    """Return the provider, the model and the address of `$TOOLWIRE_MODEL`, else of the user's settings file."""
+    if model := os.environ.get(_MODEL):
+        return None, model, base_url
+    from toolwire.cli.settings_file import user_settings  # noqa: PLC0415 - only where no model is named
+
+    cli = user_settings().cli
+    return cli.provider, cli.model or None, base_url or cli.base_url
 
 
 def _is_elsewhere(provider: Provider) -> bool:

@@ -15,8 +15,9 @@ from typing import Any
 
 from toolwire.cli.display import EventDisplay, result_text
 from toolwire.cli.endings import INTERRUPTED, UNANSWERED
+from toolwire.cli.permissions import Permissions
 from toolwire.cli.screen import Screen, shorten
-from toolwire.cli.terminal import Approver, Interrupts, tools_needing_approval
+from toolwire.cli.terminal import Approver, Interrupts
 from toolwire.client.sync import Client
 from toolwire.codetools import CodeTools
 from toolwire.loop import Done
@@ -77,9 +78,10 @@ def _tests_pass(folder: Path) -> bool:
 
 def _run_agent(screen: Screen, folder: Path, dialect: str, transports: "list[_RecordingTransport]") -> Done:
     """Run the agent to its end with the renderer of `toolwire run`; its transport is added to `transports`."""
-    cancel, approver = Cancel(), Approver(screen, approve_all=True)
+    permissions = Permissions(str(folder), mode="all")
+    cancel, approver = Cancel(), Approver(screen, permissions)
     kit = _code_tools(folder, screen, approver)
-    tools = approved(kit, approver, only=tools_needing_approval(kit.available_tools()))
+    tools = approved(kit, approver, only=permissions.tools_to_check(kit.available_tools()))
     display, provider = EventDisplay(screen), _PROVIDERS.get(dialect, dialect)
     with (
         Interrupts() as interrupts,

@@ -18,9 +18,9 @@ def chosen_tools(options: argparse.Namespace) -> list[Any]:
     """Return the tools of `--tool` and `--mcp`."""
     tools: list[Any] = [own_tool(name) for name in options.tool]
     if options.mcp:
-        from toolwire.cli.settings_file import mcp_resolver  # noqa: PLC0415 - only where it is wanted
+        from toolwire.cli.settings_file import mcp_resolvers, user_settings  # noqa: PLC0415 - only where it is wanted
 
-        tools += [mcp_resolver(name) for name in options.mcp]
+        tools += mcp_resolvers(options.mcp, user_settings().mcp)
     return tools
 
 

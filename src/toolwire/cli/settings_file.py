@@ -1,130 +1,183 @@
-"""The sections of `toolwire.toml` that the command line reads: `[cli]`, and `[mcp.NAME]` for each MCP server.
+"""The settings files of `run` and `chat`: the user's `toolwire.toml`, and that of a project.
 
 Rules of this file:
-- The user's own file is in the configuration folder. A project's file is in the project folder, and starts no server
-  before the user has agreed to exactly this server once.
-- A value of `env` and `headers` that is `$NAME` is the value of that variable, so that no key has to be in the file.
-- The other sections are those of the gateway, and are not read here.
+- An option of the command wins over the project's file, and that over the user's file.
+- Settings of a project that start, allow or choose something are used only after the user has confirmed them once.
+  The confirmation holds for this folder and these settings: changed settings are shown again.
+- Without a terminal nobody can confirm, and these settings are not used. The screen says so.
 """
 
+import argparse
+import contextlib
 import hashlib
+import json
 import os
+import re
+import stat
 import sys
-from collections.abc import Mapping
+import tomllib
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import msgspec
-from msgspec import Struct
 
+from toolwire.cli.screen import Screen, is_terminal
 from toolwire.cli.state_paths import config_folder, state_folder
-from toolwire.errors import UserError, listed, suggestion
+from toolwire.config.command_line import CommandLineFile, CommandLineSettings, McpSettings, read_command_line
+from toolwire.errors import UserError, did_you_mean
+from toolwire.waiting.results import safe
 
-_FILE = "toolwire.toml"
-
-
-class _CliSettings(Struct, frozen=True, forbid_unknown_fields=True):
-    """The section `[cli]`: the model of a command that names none."""
-
-    model: str = ""
-
-
-class _McpServer(Struct, frozen=True, forbid_unknown_fields=True):
-    """A section `[mcp.NAME]`: the command that starts a server, or the URL of one."""
-
-    command: str = ""
-    args: list[str] = []
-    env: dict[str, str] = {}
-    url: str = ""
-    headers: dict[str, str] = {}
-
-    def __str__(self) -> str:
-        return self.url or " ".join([self.command, *self.args])
+FILE = "toolwire.toml"
+_MAX_BYTES = 1024 * 1024
+_MODEL = "TOOLWIRE_MODEL"
+_LISTS = ("allow", "deny", "mcp", "tool")
+_VARIABLE = re.compile(r"\$([A-Za-z_]\w*)", re.ASCII)
+_TARGET = ("model", "provider", "base_url")
 
 
-class _FileSettings(Struct, frozen=True):
-    """The sections of one file that the command line reads."""
-
-    cli: _CliSettings = _CliSettings()
-    mcp: dict[str, _McpServer] = {}
-
-
-def user_settings() -> _FileSettings:
-    """Return the settings of the user's own file; the defaults if there is none."""
+def user_settings() -> CommandLineFile:
+    """Return the settings of the user's file; the defaults if there is none."""
     try:
-        return _read(config_folder() / _FILE)
-    except UserError as problem:
-        if isinstance(problem.__cause__, RuntimeError):  # no home folder, so no file
-            return _FileSettings()
-        raise
+        path = config_folder() / FILE
+    except UserError:
+        return CommandLineFile()
+    data = _read(path)
+    return CommandLineFile() if data is None else read_command_line(data, str(path))
 
 
-def _read(path: Path) -> _FileSettings:
-    try:
-        data = path.read_bytes()
-    except (FileNotFoundError, NotADirectoryError):
-        return _FileSettings()
-    import tomllib  # noqa: PLC0415 - only where there is a file
+def apply_settings(options: argparse.Namespace, screen: Screen) -> dict[str, McpSettings]:
+    """Fill the options that the command did not get from the settings files, and return the user's MCP servers."""
+    user = user_settings()
+    path = Path(options.cwd or ".") / FILE
+    data = _read(path)
+    project = CommandLineSettings()
+    if data is not None and not _is_user_file(path):
+        read = read_command_line(data, str(path), project=True).cli
+        project = read if _is_confirmed(read, path, screen) else read.without_confirmation()
+    _fill(options, project)
+    _fill(options, user.cli)
+    return user.mcp
 
-    try:
-        return msgspec.convert(tomllib.loads(data.decode("utf-8-sig")), _FileSettings)
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
-        raise UserError(f"is not TOML: {problem}", path=str(path)) from None
-    except msgspec.ValidationError as problem:
-        raise UserError(f"cannot be used: {problem}", path=str(path)) from None
 
+def _fill(options: argparse.Namespace, settings: CommandLineSettings) -> None:
+    """Set each option that is None, and extend the lists.
 
-def mcp_resolver(name: str) -> Any:
-    """Return the resolver of the MCP server `name`, of the user's file or of the project's.
-
-    Raise UserError if neither file has it, or if the user does not agree to start the project's server.
+    A model, its provider and its address belong together. A continued conversation, a durable run and
+    `$TOOLWIRE_MODEL` win over them.
     """
-    user, path = user_settings().mcp, Path(_FILE).resolve()
-    project = _read(path).mcp
-    server = user.get(name) or project.get(name)
-    if server is None:
-        known = [*user, *project]
-        where = f"add [mcp.{name}] to {config_folder() / _FILE}, or to {_FILE} of this folder"
-        names = listed(known, suggestion(name, known)) if known else ""
-        raise UserError(f"there is no MCP server {name!r}: {where}{names}", path="--mcp")
-    if bool(server.command) == bool(server.url):
-        raise UserError("needs a command or a url, and not both", path=f"mcp.{name}")
-    if name not in user:
-        _ask_once(path, name, server)
+    values: dict[str, Any] = msgspec.structs.asdict(settings)
+    is_continued = options.continue_id is not None or getattr(options, "durable", None)
+    is_target_free = not (is_continued or os.environ.get(_MODEL)) and all(
+        getattr(options, name) is None for name in _TARGET
+    )
+    for name, value in values.items():
+        if name in _LISTS:
+            setattr(options, name, [*dict.fromkeys([*(getattr(options, name) or ()), *value])])
+        elif value != "" and getattr(options, name) is None and (name not in _TARGET or is_target_free):
+            setattr(options, name, value)
+
+
+def _is_user_file(path: Path) -> bool:
+    with contextlib.suppress(OSError, UserError):
+        return path.samefile(config_folder() / FILE)
+    return False
+
+
+def _read(path: Path) -> bytes | None:
+    """Return the content of a settings file; None if there is none. Raise UserError if it is not a file."""
+    try:
+        fd = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+    except FileNotFoundError:
+        return None
+    with os.fdopen(fd, "rb") as file:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            raise UserError("is not a file", path=str(path))
+        data = file.read(_MAX_BYTES + 1)
+    if len(data) > _MAX_BYTES:
+        raise UserError(f"has more than {_MAX_BYTES:,} bytes", path=str(path))
+    return data
+
+
+def _is_confirmed(settings: CommandLineSettings, path: Path, screen: Screen) -> bool:
+    """Return True if the user has confirmed these settings of a project, or does now."""
+    wanted = settings.settings_to_confirm()
+    if not wanted:
+        return True
+    lines = [f"  {name} = {json.dumps(value, ensure_ascii=False)}" for name, value in wanted.items()]
+    record = _record_of(path, wanted)
+    if record is not None and record.exists():
+        return True
+    asking = screen if screen.terminal and not screen.quiet else Screen(sys.stderr)
+    if not (asking.terminal and is_terminal(sys.stdin)):
+        asking.line(f"[{path}: not used, because nobody confirmed it: {', '.join(wanted)}]", "note")
+        return False
+    asking.line(f"The project's {FILE} sets:", "question")
+    for line in lines:
+        asking.line(safe(line), "words")
+    asking.write("Use these settings here, now and later? [y/N] ", "question")
+    confirmed = sys.stdin.readline().strip().lower() in ("y", "yes")
+    asking.line_entered()
+    if confirmed and record is not None:
+        record.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        record.write_text("\n".join([str(path.resolve()), *lines, ""]), encoding="utf-8")
+    return confirmed
+
+
+def _record_of(path: Path, wanted: dict[str, Any]) -> Path | None:
+    """Return the file that records the confirmation of these settings; None if the home folder is unknown."""
+    with contextlib.suppress(UserError):
+        folder = os.fsencode(os.path.realpath(path.parent))
+        digest = hashlib.sha256(folder + b"\0" + msgspec.json.encode(wanted, order="sorted")).hexdigest()
+        return state_folder("nothing") / "confirmed" / digest[:32]
+    return None
+
+
+def mcp_resolvers(names: Iterable[str], servers: Mapping[str, McpSettings]) -> list[Any]:
+    """Return a resolver for each of the MCP servers `names`, of the user's `servers`. None of them is started yet.
+
+    Raise UserError if there is no such server, or if a variable that it names is not set.
+    """
     from toolwire import mcp  # noqa: PLC0415 - an extra
 
-    if server.url:
-        return mcp.http(server.url, headers=_with_variables(server.headers, name))
-    return mcp.stdio(server.command, server.args, env=_with_variables(server.env, name))
+    resolvers = []
+    for name in names:
+        server = servers.get(name)
+        if server is None:
+            where = f"add [mcp.{name}] to {_user_file_name()}{did_you_mean(name, servers)}{_note_on_project(name)}"
+            raise UserError(f"there is no MCP server {name!r}: {where}", path="--mcp")
+        terms = {} if server.timeout is None else {"timeout": server.timeout}
+        if server.url:
+            resolvers.append(mcp.http(server.url, headers=_with_variables(server.headers, name), **terms))
+        else:
+            env = _with_variables(server.env, name)
+            command = str(Path(server.command).expanduser()) if server.command[:1] == "~" else server.command
+            resolvers.append(mcp.stdio(command, server.args, env=env, cwd=server.cwd or None, **terms))
+    return resolvers
+
+
+def _note_on_project(name: str) -> str:
+    """Return the end of a message if the file of the current folder has a server of this name."""
+    with contextlib.suppress(OSError, UserError, ValueError):  # a TOMLDecodeError is a ValueError
+        servers = tomllib.loads((_read(Path(FILE)) or b"").decode("utf-8-sig")).get("mcp")
+        if isinstance(servers, dict) and name in servers:
+            return f"; that of the {FILE} in this folder is not used, because a project must not start programs"
+    return ""
+
+
+def _user_file_name() -> str:
+    try:
+        return str(config_folder() / FILE)
+    except UserError:
+        return FILE
 
 
 def _with_variables(values: Mapping[str, str], name: str) -> dict[str, str]:
-    """Return `values` with the variables that they name."""
-    resolved = {}
-    for key, value in values.items():
-        variable = value.removeprefix("$")
-        if variable != value and variable not in os.environ:
-            raise UserError(f"{key} is ${variable}, and there is no such variable", path=f"mcp.{name}")
-        resolved[key] = os.environ[variable] if variable != value else value
-    return resolved
+    """Return `values` with the value of each `$VARIABLE`. Raise UserError if one is not set."""
 
+    def value_of(match: re.Match[str]) -> str:
+        if match[1] not in os.environ:
+            raise UserError(f"names ${match[1]}, and there is no such variable", path=f"mcp.{name}")
+        return os.environ[match[1]]
 
-def _ask_once(path: Path, name: str, server: _McpServer) -> None:
-    """Ask whether a project's file may start a server, unless the user has agreed to the same before."""
-    agreed = state_folder("a server of your own file") / "agreed"
-    digest = hashlib.sha256(f"{path}\0{name}\0".encode() + msgspec.json.encode(server)).hexdigest()
-    if agreed.exists() and digest in agreed.read_text().split():
-        return
-    act = "connects to" if server.url else "starts"
-    if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        user_file = config_folder() / _FILE
-        raise UserError(
-            f"{path} {act} {str(server)!r}: agree to it once on a terminal, or copy the section to {user_file}",
-            path="--mcp",
-        )
-    print(f"{path} {act} {str(server)!r}. Allow it from now on? [y/N] ", end="", file=sys.stderr, flush=True)
-    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
-        raise UserError(f"{name} was not started", path="--mcp")
-    agreed.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with agreed.open("a") as file:
-        file.write(f"{digest}\n")
+    return {key: _VARIABLE.sub(value_of, value) for key, value in values.items()}
