@@ -469,27 +469,12 @@ def test_a_provider_that_says_nothing_can_be_left(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_projects_server_is_asked_about_once(tmp_path: Path) -> None:
-    pytest.importorskip("mcp")
-    (tmp_path / "server.py").write_text(SERVER)
-    (tmp_path / "toolwire.toml").write_text(
-        f'[mcp.weather]\ncommand = "{sys.executable}"\nargs = ["{tmp_path / "server.py"}"]\n'
-        f'env = {{ PYTHONPATH = "{SOURCE}" }}\n'
-    )
-    arguments = ["ask", "How is Oslo?", "--mcp", "weather"]
-    with simulate(["Warm."]) as model:
-        with terminal(tmp_path, *arguments, *at(model)) as shown:
-            shown.until("Allow it from now on? [y/N] ")
-            shown.type("n\n")
-            assert shown.end() == 2
-            assert "weather was not started" in shown.plain
-        with terminal(tmp_path, *arguments, *at(model)) as shown:
-            shown.until("Allow it from now on? [y/N] ")
-            shown.type("y\n")
-            assert shown.end() == 0
-    with simulate(["Warm."]) as model, terminal(tmp_path, *arguments, *at(model)) as shown:
-        assert shown.end() == 0
-        assert "Allow" not in shown.plain
+def test_a_projects_server_is_not_started(tmp_path: Path) -> None:
+    (tmp_path / "toolwire.toml").write_text(f'[mcp.weather]\ncommand = "touch"\nargs = ["{tmp_path / "started"}"]\n')
+    with simulate([]) as model, terminal(tmp_path, "ask", "Hi.", "--mcp", "weather", *at(model)) as shown:
+        assert shown.end() == 2
+        assert "a project must not start programs" in " ".join(shown.plain.split())
+    assert not (tmp_path / "started").exists()
 
 
 def test_a_reader_that_leaves_is_no_error(tmp_path: Path) -> None:

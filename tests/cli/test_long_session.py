@@ -62,7 +62,7 @@ SECOND: list[Any] = [
 PROMPTS = ["fix the bug", "/diff", "now break it", "/undo", "/cost"]
 SHOWN = (
     "[mcp bug: 1 tool]",
-    "[instructions: AGENTS.md (28 bytes)]",
+    "[instructions: AGENTS.md (28 bytes); ",
     "OK",
     "were replaced by a summary; all of them are saved as ",
     "  - 2     return a - b\n  + 2     return a + b",

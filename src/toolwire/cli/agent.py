@@ -23,7 +23,7 @@ from msgspec.structs import replace
 from toolwire import traces
 from toolwire.cli import conversations
 from toolwire.cli.chosen_model import advice, check_key, client_of, explain
-from toolwire.cli.compaction import can_compact, is_full, summarize
+from toolwire.cli.compaction import SummaryStopped, can_compact, is_full, may_compact_again, summarize
 from toolwire.cli.conversations import SavedConversation
 from toolwire.cli.costs import Costs
 from toolwire.cli.defaults import MAX_STEPS
@@ -184,7 +184,7 @@ class Agent:
         return [Message("user", "\n\n".join([*(f"[{note}]" for note in notes), as_utf_8(prompt)]))]
 
     def _run_with_room(self, new: list[Message], display: EventOutput) -> Done:
-        """Run the conversation with the `new` messages until it ends. If the context is full, summarize it and go on.
+        """Run the conversation with the `new` messages until it ends. A full context is replaced by a summary.
 
         After "too long" there is one try. The steps, the usage and the cost of all parts are those of the end.
         """
@@ -225,11 +225,13 @@ class Agent:
     def _is_full(self, new: list[Message]) -> bool:
         messages = [*self.context.messages, *new]
         request = Request(model=self.client.model or "", context=replace(self.context, messages=messages))
-        return can_compact(self.context.messages) and is_full(request, self._last_usage, self.options.window)
+        return may_compact_again(self.context.messages) and is_full(request, self._last_usage, self.options.window)
 
     def _try_compact(self) -> None:
         try:
             self.compact()
+        except SummaryStopped:
+            raise
         except (ProviderError, UserError) as problem:
             self.screen.line(f"[the context is nearly full, and there is no summary: {problem}]", "error")
 
@@ -247,14 +249,14 @@ class Agent:
         finally:
             self.screen.wait(None)
         self.costs.add(self.name, self.client.model, summary.done)
-        whole = self._save_copy()
+        saved_id = self._save_copy()
         self.context = replace(self.context, messages=summary.messages, provider_state=None)
         self._last_usage = None
         self._save(self.context)
-        kept = f"; all of them are saved as {whole}" if whole else ""
+        kept = f"; all of them are saved as {saved_id}" if saved_id else ""
         self.screen.line(f"[{count} messages were replaced by a summary{kept}]", "note")
         if self.json is not None:
-            self.json.put("compacted", messages=count, conversation=whole)
+            self.json.put("compacted", messages=count, conversation=saved_id)
 
     def _save_copy(self) -> str:
         """Save the whole conversation under a new id, and return the id; an empty string if that fails."""
@@ -353,9 +355,8 @@ class Agent:
     def _must_compact(self, request: Request) -> bool:
         """Return True if the next request of a running conversation fills the context. Durable runs are not stopped."""
         is_durable = getattr(self.options, "durable", None) is not None
-        return (
-            not is_durable and can_compact(request.messages) and is_full(request, self._last_usage, self.options.window)
-        )
+        may_compact = not is_durable and may_compact_again(request.messages)
+        return may_compact and is_full(request, self._last_usage, self.options.window)
 
     @property
     def name(self) -> str:
@@ -510,7 +511,7 @@ def run(options: argparse.Namespace) -> int:
             Screen(sys.stderr).line(f"toolwire: {agent.explain(problem)}", "error")
             agent.write_end(Done("error", [], reason=str(problem)), UNANSWERED)
             return UNANSWERED
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, SummaryStopped):
             screen.line("interrupted", "error")
             agent.suggest_continue("toolwire run")
             agent.write_end(Done("cancelled", []), INTERRUPTED)

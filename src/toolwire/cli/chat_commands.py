@@ -1,6 +1,6 @@
 """The commands of `toolwire chat`, which begin with /.
 
-Rule: a command that changes nothing says so, and a command that cannot be done leaves the conversation as it was.
+Rule: a command that changes nothing reports that. A command that fails leaves the conversation as it was.
 """
 
 from collections.abc import Callable

@@ -34,6 +34,10 @@ _ATTEMPTS = 3
 _LEAST = 2  # messages: a prompt and its answer
 
 
+class SummaryStopped(UserError):
+    """The user stopped the request for a summary."""
+
+
 class _Summary(NamedTuple):
     """The messages that replace a conversation, and the request that made them."""
 
@@ -52,13 +56,19 @@ def can_compact(messages: Sequence[Message]) -> bool:
     return len(messages) >= _LEAST and any(message.role == "assistant" for message in messages)
 
 
+def may_compact_again(messages: Sequence[Message]) -> bool:
+    """Return True if enough follows the last summary in `messages`, so that another one can make room."""
+    is_summary = messages[0].text.startswith(_REQUEST) if messages else False
+    return can_compact(messages) and len(messages) >= _LEAST * (3 if is_summary else 1)
+
+
 def summarize(
     client: Client, messages: Sequence[Message], cancel: Cancel, *, focus: str = "", window: int | None = None
 ) -> _Summary:
     """Ask the model for a summary of `messages`, and return the messages that replace them.
 
-    `focus` is what the summary should say most about. Raise ProviderError if the provider fails, and UserError if the
-    answer is no summary.
+    `focus` is the main subject of the summary. Raise ProviderError if the provider fails, SummaryStopped if `cancel` is
+    set, and UserError if the answer is no summary.
     """
     known = window or context_window(client.model)
     characters = _CHARACTERS if known is None else max(_PART, int(known * _COMPACT_AT) * _CHARACTERS_PER_TOKEN)
@@ -73,7 +83,7 @@ def summarize(
             continue
         break
     if done.ending == "cancelled":
-        raise UserError("the summary was stopped; the conversation is as it was")
+        raise SummaryStopped("the summary was stopped; the conversation is as it was")
     if done.ending != "answer" or not (done.content or "").strip():
         raise UserError(f"the model wrote no summary ({done.reason or done.ending}); the conversation is as it was")
     return _Summary([Message("user", _REQUEST), Message("assistant", str(done.content))], done)
@@ -83,15 +93,15 @@ def transcript(messages: Sequence[Message], characters: int) -> str:
     """Return `messages` as text of about `characters` at most: the first message, and as many of the last as fit."""
     names = {part.id: part.name for message in messages for part in message.parts if isinstance(part, ToolCall)}
     texts = [text for message in messages if (text := _message_text(message, names))]
-    first, rest = texts[:1], texts[1:]
+    first, later = texts[:1], texts[1:]
     room = characters - sum(map(len, first))
     kept: list[str] = []
-    for text in reversed(rest):
+    for text in reversed(later):
         room -= len(text)
         if room < 0:
             break
         kept.insert(0, text)
-    omitted = len(rest) - len(kept)
+    omitted = len(later) - len(kept)
     return "\n\n".join([*first, *([f"[{omitted} parts of the conversation are left out here]"] * bool(omitted)), *kept])
 
 
@@ -104,9 +114,9 @@ def _message_text(message: Message, names: dict[str | None, str]) -> str:
             case ToolCall():
                 lines.append(f"call: {call_summary(part)}")
             case ToolResult():
-                kind = "error" if part.is_error else "result"
+                ending = "error" if part.is_error else "result"
                 name = part.name or names.get(part.tool_call_id) or "a tool"
-                lines.append(f"{kind} of {name}: {_cut(result_text(part), _RESULT)}")
+                lines.append(f"{ending} of {name}: {_cut(result_text(part), _RESULT)}")
     return "\n".join(lines)
 
 

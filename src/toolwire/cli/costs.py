@@ -1,4 +1,4 @@
-"""What a session has used: requests, tokens and money, for each model."""
+"""The totals of a session: requests, tokens and money, for each model."""
 
 from collections.abc import Iterator
 

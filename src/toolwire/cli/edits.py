@@ -1,7 +1,8 @@
 """The edits of a conversation: shown by `/diff`, and taken back by `/undo`.
 
 Rules of this file:
-- The code tools report each file that they have written. What a command of bash changed is not known here, and stays.
+- The code tools report each file that they have written. The changes of a command of bash are not
+  known here, and stay.
 - `/undo` takes back the edits of the last prompt that has edits. The next `/undo` takes back those before.
 - A file that somebody else has changed since is left as it is, and named.
 - The edits are kept beside the conversation, so that they can be taken back after it was continued. Only their owner
@@ -76,7 +77,7 @@ class EditLog:
         self.prompts, self.notes, self._path = [_PromptEdits()], [], None
 
     def begin_prompt(self) -> None:
-        """Count what follows as edits of a new prompt."""
+        """Count the next edits as those of a new prompt."""
         if self.prompts[-1].edits or self.prompts[-1].commands:
             self.prompts.append(_PromptEdits())
 

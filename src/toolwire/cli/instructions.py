@@ -3,8 +3,8 @@
 Rules of this file:
 - The project folder and its parents up to the root of the repository may each have a file. AGENTS.md wins over
   CLAUDE.md in the same folder. The file of the nearest folder comes last.
-- A file that a link leads out of the repository is not read: its text would be sent to the provider.
-- The text is limited. What is left out is reported on the screen and to the model.
+- A link out of the repository is not followed: the text would be sent to the provider.
+- The text is limited. The screen and the model learn that the end is left out.
 """
 
 import contextlib
@@ -55,13 +55,13 @@ def read_instructions(folder: str) -> Instructions:
     nearest_first = _folders(Path(os.path.realpath(folder)))
     root = nearest_first[-1]
     room, texts, sources, outside = MAX_BYTES, list[str](), list[str](), list[str]()
-    for place in nearest_first:
+    for directory in nearest_first:
         for name in FILES:
-            path = escape_name(os.path.relpath(place / name, nearest_first[0]))
-            if _leads_outside(place / name, root):
+            path = escape_name(os.path.relpath(directory / name, nearest_first[0]))
+            if _leads_outside(directory / name, root):
                 outside.append(path)
                 continue
-            data = _read_inside(place / name, root)
+            data = _read_inside(directory / name, root)
             if data is None or not data.strip():
                 continue
             kept, size = data[:room], format_size(len(data))
@@ -89,8 +89,8 @@ def system_prompt(system: str | None, instructions: Instructions, *, plan: bool 
 def _folders(folder: Path) -> list[Path]:
     """Return `folder` and its parents up to the root of its repository; only `folder` if it is in none."""
     folders = [folder, *folder.parents][:_PARENTS]
-    for index, place in enumerate(folders):
-        if (place / ".git").exists():
+    for index, directory in enumerate(folders):
+        if (directory / ".git").exists():
             return folders[: index + 1]
     return [folder]
 

@@ -1,4 +1,4 @@
-"""What a call may do without a question: the mode, and the rules that allow and deny.
+"""The permissions of calls: the mode, and the rules that allow and deny.
 
 Rules of this file:
 - A rule that denies wins over every mode and every rule that allows.

@@ -3,9 +3,9 @@
 Rules of this file:
 - A rule about bash is compared word by word with each simple command of the line. A line is allowed only if each of its
   commands is; it is denied if any of them is. A line that cannot be read is never allowed.
-- `*` stands for any text in a word. `*` as a word of its own stands for any number of words.
-- A rule about a file is compared with its path from the project folder: as it was requested, and as links lead. A rule
-  about http_get is compared with the URL, and one about any other tool with the arguments as JSON.
+- `*` matches any text in a word. `*` as a word of its own matches any number of words.
+- A rule about a file is compared with its path from the project folder: as it was requested, and with links resolved.
+- A rule about http_get is compared with the URL, and one about any other tool with the arguments as JSON.
 - Rules guard against mistakes of a model. Against malice of a program that it runs, only the sandbox helps.
 """
 
@@ -22,7 +22,7 @@ from toolwire.errors import UserError
 from toolwire.types import ToolCall
 
 _RULE = re.compile(r"(?P<tool>[\w*.:-]+)(?:\((?P<pattern>.*)\))?", re.DOTALL)
-# Programs whose first word after the name says what they do, so that "always" means this only.
+# Programs whose first argument is a command of its own, so that "always" means this one only.
 _WITH_SUBCOMMAND = frozenset(
     "git npm pnpm yarn bun cargo go uv pip kubectl just poetry hatch gradle mvn dotnet gh".split()
 )

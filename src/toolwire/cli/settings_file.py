@@ -4,7 +4,7 @@ Rules of this file:
 - An option of the command wins over the project's file, and that over the user's file.
 - Settings of a project that start, allow or choose something are used only after the user has confirmed them once.
   The confirmation holds for this folder and these settings: changed settings are shown again.
-- Without a terminal nobody can confirm, and these settings are not used. The screen says so.
+- Without a terminal nobody can confirm, and these settings are not used. The screen names them.
 """
 
 import argparse

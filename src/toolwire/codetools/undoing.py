@@ -1,4 +1,4 @@
-"""Take back changes of files, if nobody else has changed them since.
+"""Undo changes of files, if nobody else has changed them since.
 
 Rules of this file:
 - A file is restored under the rules of any write: inside the project folder, through no link, in one step.
