@@ -118,6 +118,7 @@ def test_a_server_that_never_answers_is_waited_for_and_can_be_stopped(tmp_path: 
         shown.prompted()
         shown.type("/cost\r")
         shown.until("openai/m: 0 requests")
+        shown.prompted()
         shown.type("\x04")
         assert shown.end() == 0
         assert shown.is_as_it_was()
@@ -136,5 +137,6 @@ def test_a_summary_that_is_not_answered_can_be_stopped(tmp_path: Path) -> None:
         shown.until("summarizing the conversation, 1 s")
         shown.interrupt()
         shown.until("the summary was stopped; the conversation is as it was")
+        shown.prompted()
         shown.type("\x04")
         assert shown.end() == 0

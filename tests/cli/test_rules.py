@@ -48,6 +48,8 @@ NOT_ALLOWED = [
     "pytest & rm x",
     "pytest\nrm x",
     "pytest\r\nrm x",
+    "pytest\r",
+    "pytest\vx",
     "pytest $(rm x)",
     'pytest "$(rm x)"',
     "pytest `rm x`",
@@ -145,6 +147,7 @@ DENIED = [
 def test_a_denied_command_does_not_run_wherever_it_stands(command: str) -> None:
     assert denied(bash(command), "bash(git push)")
     assert denied(bash(command), "bash(git push *)")
+    assert denied(bash(command), "bash(/usr/bin/git push)")
 
 
 @pytest.mark.parametrize("command", ["git pull", "git status; echo pushed", "for f in *.py; do echo $f; done", "ls"])

@@ -23,7 +23,7 @@ from msgspec.structs import replace
 from toolwire import traces
 from toolwire.cli import conversations
 from toolwire.cli.chosen_model import advice, check_key, client_of, explain
-from toolwire.cli.compaction import SummaryStopped, can_compact, is_full, may_compact_again, summarize
+from toolwire.cli.compaction import can_compact, is_full, may_compact_again, summarize
 from toolwire.cli.conversations import SavedConversation
 from toolwire.cli.costs import Costs
 from toolwire.cli.defaults import MAX_STEPS
@@ -230,8 +230,6 @@ class Agent:
     def _try_compact(self) -> None:
         try:
             self.compact()
-        except SummaryStopped:
-            raise
         except (ProviderError, UserError) as problem:
             self.screen.line(f"[the context is nearly full, and there is no summary: {problem}]", "error")
 
@@ -246,6 +244,9 @@ class Agent:
         try:
             with self.interrupts.stopping(cancel):
                 summary = summarize(self.client, self.context.messages, cancel, focus=focus, window=self.options.window)
+        except KeyboardInterrupt:
+            self.screen.line("[the summary was stopped; the conversation is as it was]", "note")
+            raise
         finally:
             self.screen.wait(None)
         self.costs.add(self.name, self.client.model, summary.done)
@@ -511,7 +512,7 @@ def run(options: argparse.Namespace) -> int:
             Screen(sys.stderr).line(f"toolwire: {agent.explain(problem)}", "error")
             agent.write_end(Done("error", [], reason=str(problem)), UNANSWERED)
             return UNANSWERED
-        except (KeyboardInterrupt, SummaryStopped):
+        except KeyboardInterrupt:
             screen.line("interrupted", "error")
             agent.suggest_continue("toolwire run")
             agent.write_end(Done("cancelled", []), INTERRUPTED)

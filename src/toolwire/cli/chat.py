@@ -45,6 +45,8 @@ def _handle_prompt(agent: Agent, prompt: str) -> bool:
             )
         elif prompt:
             agent.report_end(agent.answer(prompt))
+    except KeyboardInterrupt:
+        agent.screen.line("interrupted", "error")
     except ProviderError as problem:
         agent.screen.line(agent.explain(problem), "error")
         agent.write_end(Done("error", [], reason=str(problem)), 1)

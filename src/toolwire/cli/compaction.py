@@ -34,10 +34,6 @@ _ATTEMPTS = 3
 _LEAST = 2  # messages: a prompt and its answer
 
 
-class SummaryStopped(UserError):
-    """The user stopped the request for a summary."""
-
-
 class _Summary(NamedTuple):
     """The messages that replace a conversation, and the request that made them."""
 
@@ -67,8 +63,8 @@ def summarize(
 ) -> _Summary:
     """Ask the model for a summary of `messages`, and return the messages that replace them.
 
-    `focus` is the main subject of the summary. Raise ProviderError if the provider fails, SummaryStopped if `cancel` is
-    set, and UserError if the answer is no summary.
+    `focus` is the main subject of the summary. Raise ProviderError if the provider fails, KeyboardInterrupt if `cancel`
+    is set, and UserError if the answer is no summary.
     """
     known = window or context_window(client.model)
     characters = _CHARACTERS if known is None else max(_PART, int(known * _COMPACT_AT) * _CHARACTERS_PER_TOKEN)
@@ -83,7 +79,7 @@ def summarize(
             continue
         break
     if done.ending == "cancelled":
-        raise SummaryStopped("the summary was stopped; the conversation is as it was")
+        raise KeyboardInterrupt
     if done.ending != "answer" or not (done.content or "").strip():
         raise UserError(f"the model wrote no summary ({done.reason or done.ending}); the conversation is as it was")
     return _Summary([Message("user", _REQUEST), Message("assistant", str(done.content))], done)

@@ -47,7 +47,7 @@ class Costs:
 
 
 def _line(name: str, total: _Total) -> str:
-    counts = usage_summary(total.usage, total.cost if total.is_priced else None)
+    counts = usage_summary(total.usage, total.cost if total.is_priced and total.requests else None)
     requests = f"{total.requests} request{'s' if total.requests != 1 else ''}"
     price = "" if total.is_priced else "the price is not known"
     return f"{name}: {', '.join(filter(None, [requests, counts, price]))}"

@@ -102,9 +102,9 @@ def denial(rules: Sequence[Rule], call: ToolCall, folder: str) -> str:
 def _denies(pattern: str, call: ToolCall, folder: str) -> bool:
     if call.name != "bash":
         return any(_matches(pattern, form) for forms in _values(call, folder) for form in forms)
-    wanted = [*pattern.split()]
-    if wanted[-1] != "*":
-        wanted.append("*")  # whatever follows a denied command does not make it a harmless one
+    program, *arguments = pattern.split()
+    # More arguments do not make a denied command harmless.
+    wanted = [program.rpartition("/")[2] or program, *arguments, *([] if arguments[-1:] == ["*"] else ["*"])]
     line = _text(call, "command")
     readings = [*loose_words(line), *(split_commands(line) or ())]
     return any(

@@ -60,7 +60,7 @@ def _split_at_operators(line: str) -> list[str] | None:
             quote = "" if one == '"' else quote
         elif one in "\"'":
             quote = one
-        elif one in _SPECIAL or one == "\0":
+        elif one in _SPECIAL or (one < " " and one not in "\t\n"):  # bash and shlex disagree about other blanks
             return None
         elif operator := next((word for word in _OPERATORS if line.startswith(word, index)), ""):
             parts.append(line[start:index])
