@@ -238,3 +238,16 @@ def test_a_pipe_gets_the_markdown_itself(capfd: Any, monkeypatch: Any, tmp_path:
     with simulate([[SAMPLE]]) as model:
         said = say(capfd, monkeypatch, tmp_path, "run", "go", *at(model, tmp_path))
     assert said.out == f"{SAMPLE}\n"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("more", "styled"), [({}, True), ({"NO_COLOR": "1"}, False)])
+def test_the_answer_to_one_question_is_styled_too(tmp_path: Path, more: dict[str, str], styled: bool) -> None:
+    options = ["--model", "openai/m"]
+    with simulate([["# Title\n\nSome **bo", "ld** word"]]) as model:
+        arguments = ["ask", "hi there", *options, "--base-url", model.url]
+        with terminal(tmp_path, *arguments, columns=60, **more) as screen:
+            assert screen.end() == 0
+    text = LOOKS.sub("", screen.plain)
+    assert ("Title\n\nSome bold word\n" in text) is styled
+    assert ("# Title\n\nSome **bold** word\n" in text) is not styled

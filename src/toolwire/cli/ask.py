@@ -21,6 +21,7 @@ from toolwire.cli.chosen_model import check_key, client_of, explain
 from toolwire.cli.conversations import ConversationFile, SavedConversation
 from toolwire.cli.display import EventDisplay, show_losses, show_progress
 from toolwire.cli.endings import ENDINGS, INTERRUPTED, UNANSWERED
+from toolwire.cli.markdown import ProseWriter
 from toolwire.cli.own_tools import chosen_tools
 from toolwire.cli.prompts import as_utf_8, read_piped
 from toolwire.cli.schemas import read_schema
@@ -75,6 +76,7 @@ class _Question:
         self.file: ConversationFile = file
         self.conversation: str = (previous and previous.conversation) or file.new_conversation
         self.out: Screen = Screen()
+        self.prose: ProseWriter = ProseWriter(self.out)
         self.notes: Screen = Screen(sys.stderr)
         self.waiting: Screen = self.out if self.out.terminal else self.notes
 
@@ -93,6 +95,7 @@ class _Question:
                 return INTERRUPTED
             finally:
                 self.waiting.wait(None)
+                self.prose.close()
             if self.out.problem is not None:
                 raise self.out.problem
             self._save(done)
@@ -113,7 +116,7 @@ class _Question:
             for item in stream:
                 if is_plain and isinstance(item, TextDelta | RefusalDelta):
                     self.waiting.wait(None)
-                    self.out.write(item.text)
+                    self.prose.write(item.text)
                 if self.out.problem is not None:
                     cancel()
             return stream.collect()
@@ -124,7 +127,8 @@ class _Question:
         if "output" in settings:
             code, words = self._write_value(done, code, words)
         elif "tools" in settings and not words:
-            self.out.write(f"{(done.content or '').rstrip()}\n")
+            self.prose.write(f"{(done.content or '').rstrip()}\n")
+            self.prose.close()
         self.out.start_line()
         show_losses(self.notes, done.losses, self.chat.client.provider.name)
         if words:

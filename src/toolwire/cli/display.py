@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from toolwire.cli.markdown import MarkdownWriter
+from toolwire.cli.markdown import ProseWriter
 from toolwire.cli.screen import Screen, shorten
 from toolwire.client.exchange import Retrying
 from toolwire.loop import AskModel, RunTools
@@ -107,7 +107,7 @@ class EventDisplay:
         self.screen: Screen = screen
         self.separate_answer: bool = separate_answer
         self._held_text = ""
-        self._markdown: MarkdownWriter | None = MarkdownWriter(screen) if screen.coloured else None
+        self._prose = ProseWriter(screen)
         self._turn = Accumulator()
         self._heads: list[str] = []
         self._answered = 0
@@ -117,7 +117,7 @@ class EventDisplay:
     def show(self, event: Any) -> None:
         """Show `event` if a person should see it."""
         if isinstance(event, _AFTER_TEXT):
-            self._end_text()
+            self._prose.close()
         self._show_wait(event)
         match event:
             case MessageStart():
@@ -156,12 +156,7 @@ class EventDisplay:
         held, self._held_text = self._held_text, ""
         if held:
             self._write(held, "")
-        self._end_text()
-
-    def _end_text(self) -> None:
-        """Write the text that is held until its style is known."""
-        if self._markdown is not None:
-            self._markdown.end()
+        self._prose.close()
 
     def _write_or_hold(self, text: str, look: str) -> None:
         if self.separate_answer and not look:
@@ -175,10 +170,10 @@ class EventDisplay:
             if look == "thinking" and not self.screen.coloured:
                 self.screen.write("[thinking] ", look)
         self._look = look
-        if self._markdown is not None and not look:
-            self._markdown.feed(text)
-        else:
+        if look:
             self.screen.write(text, look)
+        else:
+            self._prose.write(text)
 
     def _call(self, call: ToolCall) -> None:
         self.release_text()

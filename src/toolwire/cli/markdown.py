@@ -37,6 +37,26 @@ _CODE_CONTEXT = 100
 _RULE_COLUMNS = 40
 
 
+class ProseWriter:
+    """Writes the text of an answer to a screen: styled on a coloured terminal, as it came everywhere else."""
+
+    def __init__(self, screen: Screen) -> None:
+        self._screen = screen
+        self._markdown = MarkdownWriter(screen) if screen.coloured else None
+
+    def write(self, text: str) -> None:
+        """Write the next piece of the text."""
+        if self._markdown is None:
+            self._screen.write(text)
+        else:
+            self._markdown.feed(text)
+
+    def close(self) -> None:
+        """Write the text that is held until its style is known. The next piece begins a new text."""
+        if self._markdown is not None:
+            self._markdown.end()
+
+
 class MarkdownWriter:
     """Writes the Markdown text of an answer to a coloured screen. Call `feed` with each piece, and `end` at the end."""
 
