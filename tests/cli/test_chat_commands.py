@@ -41,6 +41,21 @@ def test_undo_and_diff(chat: Any, tmp_path: Path) -> None:
     assert not (project(tmp_path) / "made.txt").exists()
 
 
+def test_a_note_for_the_model_waits_until_it_has_answered(chat: Any) -> None:
+    note = "[The user took back your last edits of: made.txt]"
+    turns: list[Any] = [
+        [WROTE],
+        ["Done."],
+        [Expect(last=f"{note}\n\nfirst"), Error("invalid_request", "Not now.", 400)],
+        [Expect(last=f"{note}\n\nsecond"), "I see."],
+        [Expect(last="third"), "Yes."],
+    ]
+    with simulate(turns) as model:
+        said = chat(model, ["go", "/undo", "first", "second", "third"], "--mode", "edits")
+    assert "Not now." in said.told
+    assert said.out == "Done.\nI see.\nYes.\n"
+
+
 def test_an_edit_of_run_is_taken_back_in_a_chat_that_continues_it(chat: Any, tmp_path: Path) -> None:
     (project(tmp_path) / "a.txt").write_text("one\n")
     command = ToolCall(None, "bash", {"command": "touch b.txt"})
@@ -126,6 +141,19 @@ def test_what_is_too_long_is_summarized_and_tried_once(chat: Any, provider: str)
     assert said.out == "One.\n"
     assert "too long" in said.told
     assert said.told.count("replaced by a summary") == 1
+
+
+def test_what_becomes_too_long_while_the_agent_works_is_summarized_and_goes_on(chat: Any) -> None:
+    turns: list[Any] = [
+        [ToolCall(None, "list_directory", {})],
+        [Error("context_length", "The prompt is too long.", 400)],
+        ["The task is to look."],
+        [Expect(last="Go on."), "Done."],
+    ]
+    with simulate(turns) as model:
+        said = chat(model, ["look"], command="run")
+    assert (said.code, said.out) == (0, "Done.\n"), said.told
+    assert "[3 messages were replaced by a summary" in said.told
 
 
 def test_a_first_prompt_that_is_too_long_is_an_error(chat: Any) -> None:

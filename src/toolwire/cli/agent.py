@@ -116,7 +116,8 @@ class Agent:
     def system(self) -> str:
         """The system prompt, with the project's instructions and the note of plan mode."""
         is_plan = self.toolbox.permissions.mode == "plan"
-        return system_prompt(self.options.system, self.instructions, plan=is_plan)
+        own = None if self.options.system is None else as_utf_8(self.options.system)
+        return system_prompt(own, self.instructions, plan=is_plan)
 
     def set_mode(self, mode: Mode) -> None:
         """Change what may happen without a question."""
@@ -168,6 +169,8 @@ class Agent:
         self.toolbox.edits.begin_prompt()
         display: EventOutput = self.json or EventDisplay(self.screen, separate_answer=self.out is not self.screen)
         done = self._run_with_room(self._as_messages(prompt), display)
+        if prompt is not None and done.messages:
+            self._forget_notes()
         self._write_answer(done, display)
         if (problem := self.output_error) is not None:
             raise problem
@@ -179,9 +182,15 @@ class Agent:
         """Return the new messages of a turn: the prompt with the notes for the model."""
         if prompt is None:
             return []
-        edits = self.toolbox.edits
-        notes, edits.notes = edits.notes, []
-        return [Message("user", "\n\n".join([*(f"[{note}]" for note in notes), as_utf_8(prompt)]))]
+        notes = [f"[{note}]" for note in self.toolbox.edits.notes]
+        return [Message("user", "\n\n".join([*notes, as_utf_8(prompt)]))]
+
+    def _forget_notes(self) -> None:
+        """Drop the notes that the model has received."""
+        if self.toolbox.edits.notes:
+            self.toolbox.edits.notes.clear()
+            with contextlib.suppress(OSError):  # the next save reports it
+                self.toolbox.edits.save()
 
     def _run_with_room(self, new: list[Message], display: EventOutput) -> Done:
         """Run the conversation with the `new` messages until it ends. A full context is replaced by a summary.
@@ -209,7 +218,7 @@ class Agent:
                 return done
             may_retry = may_retry and not is_too_long
             self.compact()
-            new = [Message("user", _GO_ON)]
+            new = [Message("user", _GO_ON)] if done.messages else new
 
     def _run_part(self, context: Context, steps: int, display: EventOutput) -> Done:
         self._is_compacting = False

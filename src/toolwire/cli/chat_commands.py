@@ -79,7 +79,7 @@ def _mode(agent: Agent, rest: str) -> None:
 
 
 def _undo(agent: Agent, _rest: str) -> None:
-    """Take back the edits of the last prompt that has edits, and tell the model with the next prompt."""
+    """Undo the edits of the last prompt that has edits. The next prompt informs the model."""
     report = agent.toolbox.edits.undo(agent.toolbox.kit.desk)
     if report is None:
         raise UserError("there are no edits to take back")

@@ -55,7 +55,7 @@ class _Kept(Struct):
 
 
 class UndoReport(Struct):
-    """What `/undo` did: the paths that were restored or removed, and those that were left, with the reason."""
+    """The result of an undo: the paths that were restored or removed, and those that were left, with the reason."""
 
     restored: list[str] = []
     removed: list[str] = []
@@ -64,7 +64,7 @@ class UndoReport(Struct):
 
 
 class EditLog:
-    """The edits of one conversation, and the `notes` that tell the model with the next prompt what was taken back."""
+    """The edits of one conversation, and the `notes` about undone edits, which the next prompt contains."""
 
     def __init__(self) -> None:
         self.prompts: list[_PromptEdits] = [_PromptEdits()]
@@ -98,7 +98,7 @@ class EditLog:
             self.prompts[-1].commands += 1
 
     def undo(self, desk: Desk) -> UndoReport | None:
-        """Take back the edits of the last prompt that has edits; None if there are none."""
+        """Undo the edits of the last prompt that has edits, and return a report; None without edits."""
         while self.prompts and not self.prompts[-1].edits:
             self.prompts.pop()
         if not self.prompts:

@@ -77,7 +77,7 @@ class MarkdownWriter:
         self._advance(final=False)
 
     def end(self) -> None:
-        """Write the held text, and begin anew."""
+        """Write the held text. The next piece begins a new text."""
         self._advance(final=True)
         self._write_table()
         self._pending, self._previous, self._look = "", "\n", ""

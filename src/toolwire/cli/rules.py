@@ -116,7 +116,7 @@ def _denies(pattern: str, call: ToolCall, folder: str) -> bool:
 
 
 def usual_rule(call: ToolCall) -> Rule | None:
-    """Return the rule that "always" adds for `call`; None if no rule can say it."""
+    """Return the rule that "always" adds for `call`; None if no rule can express it."""
     if call.name == "http_get":
         parts = urlsplit(_text(call, "url"))
         return Rule("http_get", f"{parts.scheme}://{parts.netloc}/*") if parts.netloc else None
