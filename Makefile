@@ -16,8 +16,8 @@ unexport PYTHONDONTWRITEBYTECODE
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
 
-demo: .venv/.test ## show an agent that fixes a bug, offline; ARGS="--dialect anthropic --wire"
-	@$(BIN)/python examples/demo.py $(ARGS)
+demo: .venv/.test ## show `toolwire demo`: an agent that fixes a bug, and one request in five wires; ARGS="--dialect anthropic --wire"
+	@PYTHONPATH=src $(BIN)/python -m toolwire demo $(ARGS)
 
 test: .venv/.test ## run the fast suite, in several processes
 	$(PYTEST) --timeout 60 $(TOGETHER) $(ARGS)

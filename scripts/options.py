@@ -41,7 +41,9 @@ def _below(parser: argparse.ArgumentParser) -> Iterator[tuple[str, str, argparse
         texts = {choice.dest: choice.help or "" for choice in group._choices_actions}
         for name, command in group.choices.items():
             deeper = list(_below(command))
-            yield from deeper or [(command.prog, texts.get(name, ""), command)]
+            if not deeper or options(command):
+                yield command.prog, texts.get(name, ""), command
+            yield from deeper
 
 
 def _intro(text: str) -> str:

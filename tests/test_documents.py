@@ -70,6 +70,8 @@ def test_every_snippet_runs(
 ) -> None:
     assert "assert" in snippet or output, "a snippet shows what it claims"
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    for name in ("XDG_STATE_HOME", "XDG_CONFIG_HOME"):
+        monkeypatch.setenv(name, str(tmp_path / name))
     exec(compile(snippet, "snippet", "exec"), {"__name__": "snippet"})  # noqa: S102 - our own documents
     if output:
         assert capsys.readouterr().out.strip() == output.strip()
@@ -126,7 +128,7 @@ def test_the_readme_is_short_and_in_the_order_of_a_visitor() -> None:
     assert re.findall(r"(?m)^## (.*)$", README) == [
         "Two commands",
         "An agent in twelve lines",
-        "Streaming",
+        "A conversation",
         "Structured output",
         "Tools",
         "Translation, with its losses",

@@ -25,7 +25,7 @@ _HOMES = {
         "AnyChoice ChatSettings ClientOptions ClientSettings OnChunk OnEvent OnceSettings Prompt "
         "Providers RequestSettings RunEvent RunSettings StreamItem"
     ),
-    "client.sync": "Client Stream generate stream",
+    "client.sync": "Client Conversation Stream conversation generate stream",
     "codetools": "CodeTools resolver resolver_fn",
     "dialects": "Dialect dialect",
     "encoding.quirk_options": "QuirkOptions",

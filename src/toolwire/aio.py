@@ -2,12 +2,12 @@
 
 import typing as _typing
 
-from toolwire.client.aio import Client, Stream, execute, generate, stream
+from toolwire.client.aio import Client, Conversation, Stream, conversation, execute, generate, stream
 
 if _typing.TYPE_CHECKING:
     from toolwire.runs.aio import Run, Runs
 
-__all__ = ["Client", "Run", "Runs", "Stream", "execute", "generate", "stream"]
+__all__ = ["Client", "Conversation", "Run", "Runs", "Stream", "conversation", "execute", "generate", "stream"]
 
 if not _typing.TYPE_CHECKING:  # otherwise a type checker would accept any name
 

@@ -46,7 +46,9 @@ def suggestion(word: object, known: Iterable[str]) -> str:
     from difflib import get_close_matches  # noqa: PLC0415 - only errors need it
 
     word, known = str(word)[:80], list(known)
-    near = get_close_matches(word, known, n=1) or [name for name in known if word in name.split("_")]
+    close = get_close_matches(word, known)
+    swapped = [name for name in close if sorted(name) == sorted(word)]  # two letters in the wrong order
+    near = swapped or close or [name for name in known if word in name.split("_")]
     return f"did you mean {near[0]}?" if near else ""
 
 

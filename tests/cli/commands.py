@@ -31,6 +31,7 @@ def environment(folder: Path, **more: str) -> dict[str, str]:
     """Give the variables of a command: no keys, and a state folder of its own."""
     kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
     state = {"XDG_STATE_HOME": str(folder / "state"), "PYTHONPATH": str(SOURCE), "TERM": "xterm-256color"}
+    state["XDG_CONFIG_HOME"] = str(folder / "config")
     return {**kept, **state, **dict.fromkeys(KEYS, "no-key"), **more}
 
 
@@ -47,6 +48,17 @@ def project(folder: Path) -> Path:
 def at(model: Any, folder: Path, provider: str = "openai") -> list[str]:
     """Give the options that point at a simulated model and a project folder."""
     return ["--model", f"{provider}/m", "--base-url", model.url, "--cwd", str(project(folder))]
+
+
+def system_of(sent: Any) -> str:
+    """Return the system prompt of a request to a simulated model, whatever its wire."""
+    messages = [message.text for message in sent.request.messages if message.role in ("system", "developer")]
+    return messages[0] if messages else str(sent.request.context.system)
+
+
+def tool_names(sent: Any) -> list[str]:
+    """Return the names of the tools that a request to a simulated model offers."""
+    return [tool.name for tool in sent.request.context.tools]
 
 
 class Said(NamedTuple):

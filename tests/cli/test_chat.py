@@ -62,7 +62,7 @@ def test_commands(chat: Any, tmp_path: Path) -> None:
 def test_another_provider_goes_on(chat: Any) -> None:
     with simulate([["Hello."]]) as model:
         said = chat(model, "hello\n/model groq/llama\nand now?\n/model openai/m\n")
-    assert "[groq llama]\ngroq: there is no key: set GROQ_API_KEY\n[openai m]" in said.text
+    assert "[groq llama]\ngroq: there is no key: set GROQ_API_KEY, or toolwire auth set groq\n[openai m]" in said.text
 
 
 def test_an_error_is_said_and_the_chat_goes_on_without_it(chat: Any) -> None:

@@ -322,7 +322,7 @@ def test_an_error_says_what_may_have_been_meant(
 def test_what_a_command_may_be_asked_first(run: Any) -> None:
     ran = run()
     assert (ran.code, ran.out.decode().count("  toolwire translate --from")) == (0, 1)
-    assert ran.out.decode().partition("examples:\n")[2].partition("\n\n")[0].count("\n") == 2, "three examples"
+    assert ran.out.decode().partition("examples:\n")[2].partition("\n\n")[0].count("\n") == 3, "four examples"
     pinned = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]["version"]
     assert toolwire.__version__ == pinned
     for arguments in (("--version",), ("-V",), ("version",)):
@@ -344,7 +344,7 @@ def test_help_says_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_command_loads_its_own_file_and_no_other(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["--help"])
-    commands = re.findall(r"^    (\w+) ", capsys.readouterr().out, re.MULTILINE)
+    commands = re.findall(r"^  (\w+)  ", capsys.readouterr().out, re.MULTILINE)
     assert {"run", "serve", "worker"} < set(commands)
     for command in commands:
         with pytest.raises(SystemExit) as ended:
@@ -354,7 +354,7 @@ def test_a_command_loads_its_own_file_and_no_other(capsys: pytest.CaptureFixture
         "import sys; from toolwire.cli import main; main(['config']); print([n for n in sys.modules if '.cli.' in n])"
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert ran.stdout.endswith("\n['toolwire.cli.parsing', 'toolwire.cli.config']\n")
+    assert ran.stdout.endswith("\n['toolwire.cli.commands', 'toolwire.cli.parsing', 'toolwire.cli.config']\n")
 
 
 def test_the_dialects(run: Any) -> None:

@@ -5,10 +5,11 @@ import unicodedata
 
 import pytest
 
-from toolwire.cli.agent import check_key, client_of
+from toolwire.cli.chosen_model import check_key, client_of
 from toolwire.cli.display import call_summary, cut, usage_summary
+from toolwire.cli.permissions import tools_needing_approval
 from toolwire.cli.screen import Screen
-from toolwire.cli.terminal import parse_answer, tools_needing_approval
+from toolwire.cli.terminal import parse_answer
 from toolwire.codetools.definitions import TOOLS
 from toolwire.errors import UserError
 from toolwire.providers import PROVIDERS

@@ -42,7 +42,7 @@ def test_a_question_is_asked_with_the_change_and_its_answer_counts(tmp_path: Pat
         for answer in ("use another name", "n", "a"):
             assert not (project(tmp_path) / "made.txt").exists()
             shown.until(ASKED)
-            assert "  made.txt (a new file)\n  + 1 one\n  + 2 two\nRun it? " in shown.plain
+            assert "  made.txt (a new file)\n  + 1 one\n  + 2 two\nWrite it? " in shown.plain
             shown.said = ""
             shown.type(f"{answer}\n")
         assert shown.end() == 0

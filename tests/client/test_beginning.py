@@ -10,7 +10,7 @@ from toolwire.client import sync
 from toolwire.testing import Fail, simulate
 from toolwire.types import Error
 
-METHODS = {"chat", "close", "generate", "run", "send", "send_stream", "stream"}
+METHODS = {"chat", "conversation", "close", "generate", "run", "send", "send_stream", "stream"}
 
 
 def begun(face: str, name: str, url: str, *, collect: bool) -> tuple[Any, list[Any]]:

@@ -8,7 +8,7 @@ import pytest
 
 from tests.client.faces import DIALECTS, FACES, awaited, chat, get_weather, lead, options_at
 from toolwire import CodeTools, ToolCall, aio, dialect, traces
-from toolwire.cli.agent import client_of
+from toolwire.cli.chosen_model import client_of
 from toolwire.client import sync
 from toolwire.testing import simulate
 

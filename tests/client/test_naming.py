@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from toolwire import Client, Runs, aio, generate
-from toolwire.cli.agent import client_of
+from toolwire.cli.chosen_model import client_of
 from toolwire.client.factory import LLMFactory
 from toolwire.providers import UnknownProvider, provider_of
 from toolwire.testing import simulate

@@ -1,4 +1,5 @@
-from toolwire import Client, Message, TextDelta, ToolCall
+import toolwire
+from toolwire import TextDelta, ToolCall
 
 
 def get_weather(city: str) -> str:
@@ -6,11 +7,8 @@ def get_weather(city: str) -> str:
     return f"25 degrees in {city}"
 
 
-messages: list[Message] = []
-with Client("anthropic", "claude-sonnet-5-5") as client:
-    while prompt := input("\n> "):
-        stream = client.stream(prompt, messages=messages, tools=[get_weather])
-        for item in stream:
-            if isinstance(item, TextDelta | ToolCall):
-                print(item.text if isinstance(item, TextDelta) else f"[{item.name}] ", end="", flush=True)
-        messages += [Message(prompt), *stream.collect().messages]
+chat = toolwire.conversation("anthropic/claude-sonnet-5-5", tools=[get_weather])
+while prompt := input("\n> "):
+    for item in chat.stream(prompt):
+        if isinstance(item, TextDelta | ToolCall):
+            print(item.text if isinstance(item, TextDelta) else f"[{item.name}] ", end="", flush=True)

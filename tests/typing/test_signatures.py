@@ -62,7 +62,7 @@ def test_the_settings_of_a_run_are_those_that_are_taken() -> None:
         (ProviderOptions, Provider.__struct_fields__),
         (LimitOptions, Limits.__struct_fields__),
         (QuirkOptions, Quirks.__struct_fields__),
-        (settings.ClientOptions, [*Provider.__struct_fields__, *dialogue._CONNECTION_OPTIONS, "transport"]),
+        (settings.ClientOptions, [*Provider.__struct_fields__, *dialogue.CONNECTION_OPTIONS, "transport"]),
     ],
 )
 def test_options_are_the_fields_of_what_they_make(options: type, fields: list[str]) -> None:

@@ -29,7 +29,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(arguments: Sequence[str]) -> int:
     from toolwire.cli.parsing import parse  # noqa: PLC0415 - see the rules
     from toolwire.errors import ToolwireError  # noqa: PLC0415 - the same
-    from toolwire.waiting.results import safe  # noqa: PLC0415 - the same
 
     sys.stdout, sys.stderr = (stream or _null_stream("w") for stream in (sys.stdout, sys.stderr))
     sys.stdin = sys.stdin or _null_stream("r")
@@ -45,6 +44,8 @@ def _run(arguments: Sequence[str]) -> int:
     except BrokenPipeError:
         raise
     except (ToolwireError, OSError, UnicodeEncodeError) as problem:
+        from toolwire.waiting.results import safe  # noqa: PLC0415 - only errors need it
+
         print(f"toolwire: {safe(_describe_problem(problem))}", file=sys.stderr)
         return _USAGE
 

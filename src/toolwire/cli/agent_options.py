@@ -3,15 +3,15 @@
 import argparse
 from typing import Any
 
-from toolwire.cli.parsing import base_url, count
+from toolwire.cli.commands import SUMMARIES
+from toolwire.cli.defaults import MAX_STEPS, MODES
+from toolwire.cli.parsing import add_model_options, add_tool_options, count
 from toolwire.cli.tools import add_options
-
-_MAX_STEPS = 25
 
 
 def add(commands: Any) -> None:
     """Add the commands `run` and `chat`."""
-    command = commands.add_parser("run", help="let a model do a task in a project folder, with the code tools")
+    command = commands.add_parser("run", help=SUMMARIES["run"])
     command.add_argument("task", nargs="?", help="the task; - reads it from standard input")
     _add_agent_options(command)
     command.add_argument(
@@ -22,7 +22,7 @@ def add(commands: Any) -> None:
         help="run as a durable run, which survives this process; with the ID of a run, resume it",
     )
     command.set_defaults(run=_run)
-    command = commands.add_parser("chat", help="talk with a model that has the code tools")
+    command = commands.add_parser("chat", help=SUMMARIES["chat"])
     _add_agent_options(command)
     command.set_defaults(run=_chat)
 
@@ -40,20 +40,22 @@ def _chat(options: argparse.Namespace) -> int:
 
 
 def _add_agent_options(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--model", help="the model: NAME, or PROVIDER/NAME (default: $TOOLWIRE_MODEL)")
-    command.add_argument("--provider", help="the provider, such as openai or ollama")
-    command.add_argument(
-        "--base-url", type=base_url, metavar="URL", help="the provider's address, instead of the usual one"
-    )
+    add_model_options(command)
     add_options(command, cwd=None)
     command.add_argument("--tools", type=_names, metavar="A,B", help="only these of the code tools (default: all)")
-    command.add_argument("--yes", action="store_true", help="approve every call without asking")
+    _add_sources(command)
+    _add_permissions(command)
     command.add_argument(
         "--max-steps",
         type=count,
-        default=_MAX_STEPS,
         metavar="N",
-        help=f"the most requests to the model (default: {_MAX_STEPS})",
+        help=f"the most requests to the model (default: {MAX_STEPS})",
+    )
+    command.add_argument(
+        "--window",
+        type=count,
+        metavar="N",
+        help="the tokens of the model's context, if its name does not tell; a summary replaces a full one",
     )
     command.add_argument("--max-tokens", type=count, metavar="N", help="the most tokens that an answer may have")
     command.add_argument(
@@ -75,6 +77,38 @@ def _add_agent_options(command: argparse.ArgumentParser) -> None:
     display = command.add_mutually_exclusive_group()
     display.add_argument("--quiet", action="store_true", help="show only the answer, questions and errors")
     display.add_argument("--json", action="store_true", help="write each event as one line of JSON")
+
+
+def _add_sources(command: argparse.ArgumentParser) -> None:
+    add_tool_options(command, "it is asked for approval like the others")
+    command.add_argument("-s", "--system", metavar="TEXT", help="the system prompt, instead of the built-in one")
+    command.add_argument(
+        "--no-instructions",
+        dest="instructions",
+        action="store_false",
+        default=None,
+        help="leave out the project's AGENTS.md or CLAUDE.md",
+    )
+
+
+def _add_permissions(command: argparse.ArgumentParser) -> None:
+    mode = command.add_mutually_exclusive_group()
+    mode.add_argument("--yes", action="store_true", help="approve every call without asking: the same as --mode all")
+    mode.add_argument(
+        "--mode",
+        choices=[*MODES],
+        help="what may happen without a question: plan looks only, ask asks, edits changes files, all does all "
+        "(default: ask)",
+    )
+    command.add_argument(
+        "--allow",
+        action="append",
+        metavar="RULE",
+        help="approve calls such as 'bash(pytest *)' or 'write_file(docs/*)' without asking; repeatable",
+    )
+    command.add_argument(
+        "--deny", action="append", metavar="RULE", help="refuse such calls, whatever else is allowed; repeatable"
+    )
 
 
 def _names(text: str) -> list[str]:

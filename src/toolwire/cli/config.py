@@ -10,13 +10,14 @@ from typing import Any
 
 import msgspec
 
+from toolwire.cli.commands import SUMMARIES
 from toolwire.cli.parsing import require_extra
 from toolwire.errors import InvalidBody
 
 
 def add(commands: Any) -> None:
     """Add the command `config`."""
-    command = commands.add_parser("config", help="show or check a gateway's settings, or import LiteLLM's")
+    command = commands.add_parser("config", help=SUMMARIES["config"])
     actions = command.add_subparsers(metavar="ACTION")
     for name, run, text in (
         ("show", _show, "print the settings as JSON, with all defaults"),

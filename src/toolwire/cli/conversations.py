@@ -15,32 +15,38 @@ import os
 import re
 import secrets
 import sys
-import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from toolwire.cli.commands import SUMMARIES
 from toolwire.cli.screen import shorten
 from toolwire.cli.state_paths import state_folder
-from toolwire.client.saving import Saved, load_as, to_json
+from toolwire.client.saving import Saved, load_as, to_json, write_atomically
 from toolwire.errors import ToolwireError, UserError
+from toolwire.types import Message
 from toolwire.types.readable import readable
 from toolwire.waiting.results import safe
 
 _ID = re.compile(r"(?=.*\d)[0-9a-f-]+")
 _WORDS = 60
+_AROUND = 40
 _LISTS = "`toolwire conversations` lists them"
 
 
 @readable
 class SavedConversation(Saved, frozen=True, kw_only=True):
-    """A saved conversation with its project folder and how it ended. `ending` is empty while it has not ended."""
+    """A saved conversation with its project folder and how it ended. `ending` is empty while it has not ended.
+
+    `command` is `ask` for a question without a project, and empty for `run` and `chat`.
+    """
 
     folder: str = ""
     ending: str = ""
+    command: str = ""
 
     @property
     def is_finished(self) -> bool:
@@ -62,9 +68,10 @@ class SavedConversation(Saved, frozen=True, kw_only=True):
 
 @readable
 class _Beginning(msgspec.Struct):
-    """The folder of a saved conversation: a search by folder reads no other field of a file."""
+    """The folder and the command of a saved conversation: the search for the last one reads no other field."""
 
     folder: str = ""
+    command: str = ""
 
 
 def _new_id() -> str:
@@ -87,23 +94,38 @@ def _newest_first() -> list[Path]:
     return []
 
 
-def find(part: str, cwd: str) -> Path:
-    """Return the file of the conversation that `part` of an id names, or the newest one of the folder `cwd`.
+def find(part: str, cwd: str = ".") -> Path:
+    """Return the file of the conversation that `part` of an id names, or the newest task in the folder `cwd`.
 
     Raise UserError if none or several match.
     """
     if not part:
         folder = os.path.realpath(cwd)
-        for path in _newest_first():
-            with contextlib.suppress(OSError, msgspec.DecodeError):
-                if msgspec.json.decode(path.read_bytes(), type=_Beginning).folder == folder:
-                    return path
-        raise UserError(f"there is no conversation to continue in this folder, {folder}; {_LISTS}")
+        path = _newest(lambda one: one.folder == folder and one.command != "ask")
+        if path is None:
+            raise UserError(f"there is no conversation to continue in this folder, {folder}; {_LISTS}")
+        return path
     paths = [path for path in _newest_first() if path.stem.startswith(part) or path.stem.endswith(part)]
     if len(paths) != 1:
         known = f"{len(paths)} conversations begin or end with" if paths else "there is no conversation"
         raise UserError(f"{known} {part}; {_LISTS}", path="--continue")
     return paths[0]
+
+
+def find_asked() -> Path:
+    """Return the file of the question that was asked last. Raise UserError if there is none."""
+    path = _newest(lambda one: one.command == "ask")
+    if path is None:
+        raise UserError(f"nothing was asked yet, so there is nothing to continue; {_LISTS}", path="-c")
+    return path
+
+
+def _newest(is_meant: Callable[[_Beginning], bool]) -> Path | None:
+    for path in _newest_first():
+        with contextlib.suppress(OSError, msgspec.DecodeError):
+            if is_meant(msgspec.json.decode(path.read_bytes(), type=_Beginning)):
+                return path
+    return None
 
 
 def read(path: Path) -> SavedConversation:
@@ -152,37 +174,88 @@ def _fingerprint(path: Path) -> tuple[int, int, int] | None:
 
 def write(path: Path, conversation: SavedConversation) -> None:
     """Write a conversation to `path` atomically."""
-    data = to_json(conversation).encode()
-    fd, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
-    try:
-        with os.fdopen(fd, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(fd)
-        Path(temporary).replace(path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            Path(temporary).unlink()
-        raise
+    write_atomically(path, to_json(conversation))
 
 
 def add(commands: Any) -> None:
     """Add the command `conversations`."""
-    command = commands.add_parser(
-        "conversations", help="list the conversations that `run --continue ID` can continue, newest first"
-    )
-    command.add_argument("--cwd", help="only those of this project folder")
-    command.add_argument("--json", action="store_true", help="one JSON object to a line")
+    command = commands.add_parser("conversations", help=SUMMARIES["conversations"])
+    _add_options(command)
     command.set_defaults(run=_list)
+    actions = command.add_subparsers(metavar="[search]")
+    search = actions.add_parser("search", help="list those in which all of these words occur, with the place")
+    search.add_argument("words", nargs="+", metavar="WORD", help="a word, or several in quotes, in any case")
+    _add_options(search)
+    search.set_defaults(run=_search)
+
+
+def _add_options(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--cwd", default=argparse.SUPPRESS, help="only those of this project folder")
+    command.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="one JSON object to a line")
 
 
 def _list(options: argparse.Namespace) -> int:
-    folder = None if options.cwd is None else os.path.realpath(options.cwd)
-    for path, conversation in _read_all(_newest_first()):
-        if folder in (None, conversation.folder):
-            row = _row(path, conversation)
-            print(msgspec.json.encode(row).decode() if options.json else safe(_line(row)))
+    for path, conversation in _of_folder(options, _newest_first()):
+        _print(_row(path, conversation), options)
     return 0
+
+
+def _of_folder(options: argparse.Namespace, paths: list[Path]) -> Iterator[tuple[Path, SavedConversation]]:
+    cwd = getattr(options, "cwd", None)
+    folder = None if cwd is None else os.path.realpath(cwd)
+    for path, conversation in _read_all(paths):
+        if folder in (None, conversation.folder):
+            yield path, conversation
+
+
+def _print(row: dict[str, Any], options: argparse.Namespace, *places: str) -> None:
+    if getattr(options, "json", False):
+        print(msgspec.json.encode({**row, "places": places} if places else row).decode())
+    else:
+        print(safe(_line(row)))
+        for place in places:
+            print(safe(f"    {place}"))
+
+
+def _search(options: argparse.Namespace) -> int:
+    """Print each conversation that has all words, with the first place of each word. Return 1 if there is none."""
+    words = [word.casefold() for word in options.words]
+    any_found = False
+    for path, conversation in _of_folder(options, [path for path in _newest_first() if _may_have(path, words)]):
+        texts = [text for message in conversation.context.messages for text in _texts(message)]
+        places = [_place(texts, word) for word in words]
+        if all(places):
+            any_found = True
+            _print(_row(path, conversation), options, *dict.fromkeys(filter(None, places)))
+    if not any_found:
+        print(f"no conversation has {' and '.join(map(repr, options.words))}", file=sys.stderr)
+    return 0 if any_found else 1
+
+
+def _texts(message: Message) -> list[str]:
+    """Return the texts of a message: its words or results, and its calls with their arguments."""
+    calls = [f"{call.name} {msgspec.json.encode(call.arguments).decode()}" for call in message.tool_calls]
+    return [message.text, *calls]
+
+
+def _may_have(path: Path, words: list[str]) -> bool:
+    """Return False if the bytes of a file show that a word is not in it: most files need not be parsed then."""
+    with contextlib.suppress(OSError):
+        data = path.read_bytes().lower()
+        return all(word.encode() in data for word in words if word.isascii() and word.isalnum())
+    return True
+
+
+def _place(texts: list[str], word: str) -> str | None:
+    """Return the surroundings of `word` in the first text that has it."""
+    for text in texts:
+        line = " ".join(text.split())
+        index = line.casefold().find(word)
+        if index >= 0:
+            begin = max(0, index - _AROUND)
+            end = index + len(word) + _AROUND
+            return f"{'...' if begin else ''}{line[begin:end]}{'...' if end < len(line) else ''}"
+    return None
 
 
 def _read_all(paths: list[Path]) -> Iterator[tuple[Path, SavedConversation]]:
@@ -205,6 +278,7 @@ def _row(path: Path, conversation: SavedConversation) -> dict[str, Any]:
         "folder": conversation.folder,
         "ending": conversation.ending,
         "words": first,
+        "command": conversation.command or "run",
     }
 
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 
+from toolwire.cli.markdown import ProseWriter
 from toolwire.cli.screen import Screen, shorten
 from toolwire.client.exchange import Retrying
 from toolwire.loop import AskModel, RunTools
@@ -39,6 +40,8 @@ from toolwire.types.answer import is_count
 
 _VALUE, _CALL, _AGAIN = 60, 200, 60
 _LINES, _CHARACTERS = 12, 2000
+# The events after which no text of the same block follows.
+_AFTER_TEXT = (AskModel, RunTools, MessageStart, MessageEnd, CallStart, CallEnd, ThinkingDelta, ToolResult, Retrying)
 _CHANGES = {"+": "added", "-": "removed"}
 
 
@@ -104,6 +107,7 @@ class EventDisplay:
         self.screen: Screen = screen
         self.separate_answer: bool = separate_answer
         self._held_text = ""
+        self._prose = ProseWriter(screen)
         self._turn = Accumulator()
         self._heads: list[str] = []
         self._answered = 0
@@ -112,6 +116,8 @@ class EventDisplay:
 
     def show(self, event: Any) -> None:
         """Show `event` if a person should see it."""
+        if isinstance(event, _AFTER_TEXT):
+            self._prose.close()
         self._show_wait(event)
         match event:
             case MessageStart():
@@ -136,24 +142,21 @@ class EventDisplay:
 
     def _show_wait(self, event: Any) -> None:
         match event:
-            case AskModel():
-                self.screen.wait(_model_wait)
             case CallStart(name=name):
                 self.release_text()
                 self.screen.start_line()
                 self.screen.wait(lambda seconds: f"the model writes a call of {name}, {seconds:.0f} s")
-            case MessageEnd():
-                self.screen.wait(None)
             case RunTools(calls=calls):
                 show_running(self.screen, calls[0].name if len(calls) == 1 else f"{len(calls)} calls")
-            case Retrying():
-                self._retry(event)
+            case _:
+                show_progress(self.screen, event)
 
     def release_text(self) -> None:
         """Write the held text: it turned out not to be the answer."""
         held, self._held_text = self._held_text, ""
         if held:
             self._write(held, "")
+        self._prose.close()
 
     def _write_or_hold(self, text: str, look: str) -> None:
         if self.separate_answer and not look:
@@ -167,14 +170,10 @@ class EventDisplay:
             if look == "thinking" and not self.screen.coloured:
                 self.screen.write("[thinking] ", look)
         self._look = look
-        self.screen.write(text, look)
-
-    def _retry(self, event: Retrying) -> None:
-        why = " ".join(event.error.message.split())
-        if self.screen.wipes:
-            self.screen.wait(lambda seconds: _retry_wait(event.seconds - seconds, why))
+        if look:
+            self.screen.write(text, look)
         else:
-            self.screen.line(f"[{_retry_wait(event.seconds, why)}]", "note")
+            self._prose.write(text)
 
     def _call(self, call: ToolCall) -> None:
         self.release_text()
@@ -201,6 +200,21 @@ class EventDisplay:
         self.screen.start_line()
         if counts:
             self.screen.line(f"[{counts}]", "note")
+
+
+def show_progress(screen: Screen, event: Any) -> None:
+    """Show that the client waits for the model, or for a retry."""
+    match event:
+        case AskModel():
+            screen.wait(_model_wait)
+        case MessageEnd():
+            screen.wait(None)
+        case Retrying():
+            why = " ".join(event.error.message.split())
+            if screen.wipes:
+                screen.wait(lambda seconds: _retry_wait(event.seconds - seconds, why))
+            else:
+                screen.line(f"[{_retry_wait(event.seconds, why)}]", "note")
 
 
 def show_running(screen: Screen, name: str, last: Callable[[], str] = str) -> None:

@@ -9,6 +9,7 @@ import json
 import time
 from typing import Any
 
+from toolwire.cli.commands import SUMMARIES
 from toolwire.cli.parsing import require_extra
 from toolwire.errors import InvalidField, UserError
 
@@ -24,7 +25,7 @@ _NONE = "none"  # removes a setting
 
 def add(commands: Any) -> None:
     """Add the command `keys`."""
-    command = commands.add_parser("keys", help="create, list, show, change and revoke the keys of a gateway")
+    command = commands.add_parser("keys", help=SUMMARIES["keys"])
     actions = command.add_subparsers(metavar="ACTION")
     create = actions.add_parser("create", help="create a key, and print it once")
     create.add_argument("--name", required=True, help="the name of the key's owner, which no other key in force has")

@@ -22,9 +22,11 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from toolwire.cli.commands import SUMMARIES
 from toolwire.cli.parsing import require_extra
 from toolwire.cli.programs import PROGRAMS, Endpoint, LaunchSetup, Program
 from toolwire.cli.state_paths import state_folder
+from toolwire.cli.stored_keys import use_stored_keys
 from toolwire.encoding.families import family_of
 from toolwire.errors import UserError
 from toolwire.providers import catalogue, named
@@ -38,7 +40,7 @@ _KEYBOARD = tuple(getattr(signal, name) for name in ("SIGINT", "SIGQUIT") if has
 
 def add(commands: Any) -> None:
     """Add the command `launch`."""
-    command = commands.add_parser("launch", help="start a coding agent or another client program with any model")
+    command = commands.add_parser("launch", help=SUMMARIES["launch"])
     _add_options(command)
     command.add_argument("program", choices=PROGRAMS, metavar="PROGRAM", help=", ".join(PROGRAMS))
     remainder = command.add_argument(
@@ -76,6 +78,7 @@ def run(options: argparse.Namespace) -> int:
     command = shutil.which(program.command)
     if command is None:
         raise UserError(f"{program.command} is not installed; install it with: {program.install}")
+    use_stored_keys()
     settings = starting.settings_from(options.config)
     settings = replace(settings, server=replace(settings.server, auth="none"))
     simulated = _SIMULATED if options.simulate and not program.provider else ""
@@ -136,7 +139,7 @@ def _check_model(program: Program, routes: Any, model: str) -> None:
         raise UserError(f"--model {model}: there is no provider {name!r}, and no route of that name")
     request = f"--model {model}" if model else f"{program.command} with its own models"
     other = "" if model else "; or name another model: --model PROVIDER/MODEL"
-    raise UserError(f"{request} needs a key of {name}: export {preset.env[0]}=...{other}")
+    raise UserError(f"{request} needs a key of {name}: export {preset.env[0]}=..., or toolwire auth set {name}{other}")
 
 
 def _describe_model(endpoint: Endpoint, program: Program, routes: Any, model: str) -> Endpoint:

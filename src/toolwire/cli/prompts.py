@@ -46,19 +46,23 @@ def as_utf_8(words: str) -> str:
 
 
 def _piped() -> str:
+    return read_piped().decode(errors="replace")
+
+
+def read_piped() -> bytes:
     """Return what is piped to standard input. A terminal or a device counts as empty."""
     if sys.stdin is None or sys.stdin.closed or sys.stdin.isatty():
-        return ""
+        return b""
     with contextlib.suppress(OSError, ValueError):
         fd = sys.stdin.fileno()
         if stat.S_ISCHR(os.fstat(fd).st_mode):
-            return ""
+            return b""
         if not select.select([fd], [], [], _PATIENCE)[0]:
             print("toolwire: reading standard input; pass `< /dev/null` if there is none", file=sys.stderr)
-        return sys.stdin.buffer.read().decode(errors="replace")
+        return sys.stdin.buffer.read()
     with contextlib.suppress(OSError):  # a replacement of sys.stdin without a descriptor
-        return sys.stdin.read()
-    return ""
+        return sys.stdin.read().encode(errors="surrogateescape")
+    return b""
 
 
 class Prompts:

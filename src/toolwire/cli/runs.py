@@ -20,6 +20,7 @@ from typing import Any
 
 from msgspec.structs import asdict
 
+from toolwire.cli.commands import SUMMARIES
 from toolwire.cli.parsing import count, duration
 from toolwire.cli.state_paths import default_runs
 from toolwire.errors import StoreFailed, UserError
@@ -34,14 +35,14 @@ _STATES = ("queued", "running", "waiting", "parked", *_ENDS, "ended")
 
 def add(commands: Any) -> None:
     """Add the commands `worker` and `runs`."""
-    worker = commands.add_parser("worker", help="execute the durable runs of a queue, until a signal")
+    worker = commands.add_parser("worker", help=SUMMARIES["worker"])
     worker.add_argument("tools", metavar="MODULE:TOOLS", help="the tools: a list, or a resolver, in a module")
     worker.add_argument("--database", **_DATABASE["--database"])
     worker.add_argument("--concurrency", type=count, default=4, metavar="N", help="how many runs at once (default: 4)")
     worker.add_argument("--queue", default="default", metavar="Q", help="the queue (default: default)")
     worker.add_argument("--lease", type=float, default=30.0, metavar="SECONDS", help=argparse.SUPPRESS)
     worker.set_defaults(run=_work)
-    command = commands.add_parser("runs", help="list, show, cancel, answer, resume, limit and prune durable runs")
+    command = commands.add_parser("runs", help=SUMMARIES["runs"])
     actions = command.add_subparsers(required=True, metavar="WHAT")
     for name, (act, help_text, arguments) in _COMMANDS.items():
         action = actions.add_parser(name, help=help_text)

@@ -18,7 +18,8 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from typing import Any, TextIO
+from itertools import groupby
+from typing import Any, Self, TextIO
 from unicodedata import combining, east_asian_width
 
 from toolwire.waiting.results import safe
@@ -32,6 +33,12 @@ LOOKS = {
     "note": "dim",
     "question": "bold yellow",
     "words": "",
+    "heading": "bold magenta",
+    "strong": "bold",
+    "emphasis": "italic",
+    "code": "cyan",
+    "quote": "italic",
+    "link": "underline",
 }
 # The styles that are shown even with `quiet`.
 _ALWAYS = frozenset({"error", "question"})
@@ -54,10 +61,14 @@ class Screen:
         self.terminal: bool = self.stream.isatty()
         self.quiet: bool = quiet
         self.problem: OSError | None = None
-        self._console = _console(self.stream) if self.terminal else None
+        self._console = _Console.of(self.stream) if self.terminal else None
         self.coloured: bool = self._console is not None and _has_colours()
         self.wipes: bool = self.terminal and not quiet and os.environ.get("TERM", "dumb") not in ("dumb", "unknown", "")
-        self._column, self._gap, self._word, self._ready, self._look = 0, "", "", "", ""
+        self.margin: str = ""  # begins each line that wrapping adds
+        self._column = 0
+        self._gap = ("", "")
+        self._word: list[tuple[str, str]] = []
+        self._ready: list[tuple[str, str]] = []
         self._changed = time.monotonic()
         self._waiting: tuple[float, _StatusText] | None = None
         self._drawn = ""
@@ -75,46 +86,49 @@ class Screen:
                 self._put(safe(text), look)
                 self._column = 0 if text.endswith("\n") else 1
                 return
-            if look != self._look:
-                self.flush()
-            self._look, self._changed = look, time.monotonic()
+            self._changed = time.monotonic()
             self._start_ticking()
             for piece in _PIECE_PATTERN.findall(safe(text)):
-                self._add_piece(piece)
+                self._add_piece(piece, look)
             if look == "question":  # the user answers on the same line
                 self._place_word()
             self._write_ready()
 
-    def _add_piece(self, piece: str) -> None:
-        """Add a word, a gap or a line end. A word is written when it has ended."""
+    def _add_piece(self, piece: str, look: str) -> None:
+        """Add a word, a gap or a line end. A word is written when it has ended; its parts may differ in style."""
         if piece == "\n":
             self._place_word()
-            self._ready += "\n"
+            self._ready.append(("\n", ""))
             self._column = 0
         elif piece.isspace():
             self._place_word()
-            self._gap = piece
+            self._gap = (piece, look)
         else:
-            if self._word and (_is_wide(piece) or _is_wide(self._word[-1])):
+            if self._word and (_is_wide(piece) or _is_wide(self._word[-1][0][-1])):
                 self._place_word()
-            self._word += piece
+            self._word.append((piece, look))
 
     def _place_word(self) -> None:
         """Place the held word, on the next line if it does not fit on this one."""
-        gap, word, width = self._gap, self._word, self._width()
-        self._gap = self._word = ""
+        (gap, look), word, width = self._gap, self._word, self.width
+        self._gap, self._word = ("", ""), []
         if not (gap or word):
             return
-        needed = count_columns(gap, self._column) + count_columns(word)
+        size = sum(count_columns(text) for text, _ in word)
+        needed = count_columns(gap, self._column) + size
         if word and width and self._column and self._column + needed > width:
-            gap, needed, self._column = "\n", count_columns(word), 0
-        self._ready += gap + word
+            gap, look = f"\n{self.margin}", ""
+            needed, self._column = count_columns(self.margin) + size, 0
+        if look and "\t" in gap:  # rich expands tabs from the beginning of each styled text
+            gap = " " * count_columns(gap, self._column)
+        self._ready += [(gap, look), *word]
         self._column += needed
 
     def _write_ready(self) -> None:
-        ready, self._ready = self._ready, ""
-        if ready:
-            self._put(ready, self._look)
+        ready, self._ready = self._ready, []
+        for look, pieces in groupby(ready, key=lambda piece: piece[1]):
+            if text := "".join(text for text, _ in pieces):
+                self._put(text, look)
 
     def line(self, text: str = "", look: str = "") -> None:
         """Write `text` on a line of its own."""
@@ -127,6 +141,16 @@ class Screen:
                 self.write(f"{text}\n", look)
             else:
                 self._put(f"{safe(text)}\n", look)
+
+    def print(self, renderable: Any) -> None:
+        """Write a renderable of rich on lines of its own. Its text must be safe."""
+        with self._lock:
+            self.start_line()
+            self._changed = time.monotonic()
+            console, width = self._console, self.width
+            if console is not None and not self.quiet and self.problem is None:
+                self._wipe_status()
+                self._guard(lambda: console.show(renderable, width))
 
     def write_raw(self, text: str) -> None:
         """Write text for another program, without escapes and styles."""
@@ -171,7 +195,7 @@ class Screen:
             time.sleep(_TICK)
             with self._lock:
                 now = time.monotonic()
-                if (self._word or self._gap) and now - self._changed > _TICK:
+                if (self._word or self._gap[0]) and now - self._changed > _TICK:
                     self.flush()
                 if now - self._changed < _STATUS_DELAY:
                     continue
@@ -182,8 +206,9 @@ class Screen:
                 if not self._column and now - since >= _STATUS_DELAY:
                     self._draw_status(words(now - since))
 
-    def _width(self) -> int:
-        """Return the terminal's number of columns; 0 if it is unknown."""
+    @property
+    def width(self) -> int:
+        """The terminal's number of columns; 0 if it is unknown."""
         with contextlib.suppress(OSError, ValueError):
             return os.get_terminal_size(self.stream.fileno()).columns
         return 0
@@ -192,7 +217,7 @@ class Screen:
         if not self.wipes:
             return
         words = " ".join(safe(words).split())
-        room = max(10, (self._width() or 80) - 1)
+        room = max(10, (self.width or 80) - 1)
         while count_columns(words) > room:
             words = words[: room - count_columns(words)]
         if words != self._drawn:
@@ -208,11 +233,16 @@ class Screen:
         if self.problem is not None:
             return
         self._wipe_status()
+        console = self._console
+        if console is None or not look:
+            self._guard(lambda: self.stream.write(text))
+        else:
+            self._guard(lambda: console.put(text, LOOKS[look]))
+
+    def _guard(self, write: Callable[[], object]) -> None:
+        """Write and flush. Store the error if the reader has closed the output."""
         try:
-            if self._console is None or not look:
-                self.stream.write(text)
-            else:
-                self._console(text, LOOKS[look])
+            write()
             self.stream.flush()
         except OSError as problem:
             self.problem = problem
@@ -246,19 +276,42 @@ def _has_colours() -> bool:
     return not os.environ.get("NO_COLOR") and os.environ.get("TERM", "dumb") != "dumb"
 
 
-def _console(stream: TextIO) -> Any:
-    """Return a function that writes styled text; None if rich is not installed."""
-    try:
-        from rich.console import Console  # noqa: PLC0415 - an extra, and only for a terminal
-        from rich.text import Text  # noqa: PLC0415 - the same
-    except ImportError:
-        return None
-    console = Console(file=stream, highlight=False, markup=False, emoji=False)
+class _Console:
+    """Styled output with rich."""
 
-    def put(text: str, style: str) -> None:
-        console.print(Text(text, style=style, end=""), end="", soft_wrap=True)
+    def __init__(self, console: Any, text: Any) -> None:
+        self._console = console
+        self._text = text
 
-    return put
+    @classmethod
+    def of(cls, stream: TextIO) -> "Self | None":
+        """Return the output for `stream`; None if rich is not installed."""
+        try:
+            from rich.console import Console  # noqa: PLC0415 - an extra, and only for a terminal
+            from rich.text import Text  # noqa: PLC0415 - the same
+        except ImportError:
+            return None
+        return cls(Console(file=stream, highlight=False, markup=False, emoji=False), Text)
+
+    def put(self, text: str, style: str) -> None:
+        """Write `text` in a style."""
+        self._console.print(self._text(text, style=style, end=""), end="", soft_wrap=True)
+
+    def show(self, renderable: Any, width: int) -> None:
+        """Write a renderable, wrapped to `width` without blank lines around it. The lines of a `Text` stay whole."""
+        if isinstance(renderable, self._text):
+            self._console.print(renderable, soft_wrap=True)
+            return
+        options = self._console.options.update(width=width) if width else self._console.options
+        lines = [
+            self._text.assemble(*((segment.text, segment.style or "") for segment in line))
+            for line in self._console.render_lines(renderable, options, pad=False)
+        ]
+        first = next((index for index, line in enumerate(lines) if line.plain.strip()), len(lines))
+        last = next((index for index in range(len(lines), first, -1) if lines[index - 1].plain.strip()), first)
+        for line in lines[first:last]:
+            line.rstrip()
+            self._console.print(line, soft_wrap=True)
 
 
 def _discard_output(stream: TextIO) -> None:

@@ -9,12 +9,13 @@ import functools
 import sys
 from typing import Any
 
+from toolwire.cli.commands import SUMMARIES
 from toolwire.cli.parsing import require_extra
 
 
 def add(commands: Any) -> None:
     """Add the command `serve`."""
-    command = commands.add_parser("serve", help="serve any client of the five wires with any model, until Ctrl-C")
+    command = commands.add_parser("serve", help=SUMMARIES["serve"])
     command.add_argument("--config", metavar="FILE", help="a file of settings (default: none)")
     command.add_argument("--listen", metavar="HOST:PORT", help="where to listen; port 0 is any free port")
     command.add_argument("--check", action="store_true", help="check that the settings are valid, and exit")

@@ -9,6 +9,7 @@ import sys
 import time
 from typing import Any
 
+from toolwire.cli.commands import SUMMARIES
 from toolwire.dialects import ALIASES, NAMES
 from toolwire.errors import ScenarioFailed
 
@@ -19,7 +20,7 @@ _POLL_SECONDS = 0.05
 
 def add(commands: Any) -> None:
     """Add the command `simulate`."""
-    command = commands.add_parser("simulate", help="serve a simulated model that speaks all dialects, until Ctrl-C")
+    command = commands.add_parser("simulate", help=SUMMARIES["simulate"])
     command.add_argument("scenario", nargs="?", help="a YAML or JSON file of turns (default: an echo)")
     command.add_argument("--port", type=int, default=_PORT, help=f"the port; 0 is any free one (default: {_PORT})")
     command.add_argument("--dialect", choices=[*NAMES, *ALIASES], help="print the address of this dialect only")

@@ -1,4 +1,4 @@
-"""The default places of conversations, traces and runs: the user's state folder, and not the project folder."""
+"""The default places: conversations, traces and runs in the user's state folder, settings and keys in the other one."""
 
 import os
 from pathlib import Path
@@ -13,12 +13,12 @@ def state_folder(option: str) -> Path:
 
     Raise UserError that recommends `option` if the home folder is unknown.
     """
-    configured = Path(os.environ.get("XDG_STATE_HOME", ""))
-    try:
-        home = configured if configured.is_absolute() else Path.home() / ".local" / "state"
-    except RuntimeError:
-        raise UserError(f"your home folder is not known here: pass {option}") from None
-    return home / "toolwire"
+    return _folder("XDG_STATE_HOME", ".local/state", option)
+
+
+def config_folder() -> Path:
+    """Return toolwire's folder in the user's configuration folder. Raise UserError if the home folder is unknown."""
+    return _folder("XDG_CONFIG_HOME", ".config", "XDG_CONFIG_HOME")
 
 
 def default_runs() -> str:
@@ -29,6 +29,14 @@ def default_runs() -> str:
 def default_store(*, make: bool) -> str:
     """Return the URL of the default trace store; with `make`, create its folder."""
     return os.environ.get(TRACES) or _database("traces.db", "sqlite:///FILE", make=make)
+
+
+def _folder(variable: str, usual: str, remedy: str) -> Path:
+    configured = Path(os.environ.get(variable, ""))
+    try:
+        return (configured if configured.is_absolute() else Path.home() / usual) / "toolwire"
+    except RuntimeError as problem:
+        raise UserError(f"your home folder is not known here: pass {remedy}") from problem
 
 
 def _database(name: str, option: str, *, make: bool) -> str:

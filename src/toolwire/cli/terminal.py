@@ -1,7 +1,8 @@
 """The user at the terminal: approval of calls, and Ctrl-C.
 
 Rules of this file:
-- Only an explicit yes approves a call. Without a terminal the call is rejected, and the model reads why.
+- A call runs without a question only if the mode or a rule allows it. Otherwise only an explicit yes approves it.
+- Without a terminal a call that needs a question is rejected, and the model reads why.
 - Input that was typed before the question is discarded.
 - The first Ctrl-C cancels what runs; the second ends the program at once. The cancel is set from another thread,
   because the interrupted thread may hold the lock of `Cancel`.
@@ -11,38 +12,44 @@ Rules of this file:
 import contextlib
 import os
 import queue
+import re
 import select
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Self
 
 from toolwire.cli.display import show_change, show_running
+from toolwire.cli.permissions import ASK, RUN, Permissions
+from toolwire.cli.rules import Rule
 from toolwire.cli.screen import Screen, is_terminal
 from toolwire.resolvers.execution import Cancel
-from toolwire.types import Tool, ToolCall
+from toolwire.types import ToolCall
 
-_FETCHES = frozenset({"http_get"})
 _PREVIEW_LINES, _SHORT_PREVIEW_LINES = 400, 40
 _POLL_SECONDS = 0.1
-_QUESTION = "Run it? [y/N], [a]lways {tool}, or say why not: "
-_NO_TERMINAL = "there is no terminal to ask for approval; --yes approves all calls"
+_VERBS = {
+    **dict.fromkeys(("write_file", "append_to_file", "edit_file", "multi_edit"), "Write it?"),
+    "http_get": "Fetch it?",
+}
+_NO_TERMINAL = "there is no terminal to ask for approval; --yes approves all calls, and --allow RULE some"
+_ALWAYS = re.compile(r"a(?:lways)?(?:\s+(?P<rule>\S.*))?", re.IGNORECASE | re.DOTALL)
 _STOPPED = "everything was stopped"
 
 
-def tools_needing_approval(tools: Iterable[Tool]) -> list[str]:
-    """Return the names of the tools that do more than read the project folder."""
-    return [tool.name for tool in tools if tool.metadata.get("writes") or tool.name in _FETCHES]
-
-
 class Approver:
-    """Asks the user whether a call may run. An answer of "always" holds for all calls of the tool."""
+    """Decides whether a call may run: by the permissions, or by asking the user.
 
-    def __init__(self, screen: Screen, *, approve_all: bool = False) -> None:
+    An answer of "always" adds a rule, which is kept for the project folder. `on_approved` gets each call that may run.
+    """
+
+    def __init__(
+        self, screen: Screen, permissions: Permissions, on_approved: Callable[[ToolCall], object] | None = None
+    ) -> None:
         self.screen: Screen = screen
-        self.approve_all: bool = approve_all
-        self.always: set[str] = set()
+        self.permissions: Permissions = permissions
+        self.on_approved: Callable[[ToolCall], object] | None = on_approved
         self.cancel: Cancel = Cancel()
         self.last_line: str = ""
         self._lock = threading.Lock()
@@ -50,13 +57,19 @@ class Approver:
     def __call__(self, call: ToolCall, preview: str) -> bool | str:
         """Return True if the call is approved, otherwise the reason for the model."""
         with self._lock:
+            verdict = self.permissions.verdict(call)
+            if verdict == RUN and self.permissions.only_reads(call.name):
+                return True
             self.screen.wait(None)
-            if self.approve_all or call.name in self.always:
-                show_change(self.screen, preview, _SHORT_PREVIEW_LINES)
-                answer: bool | str = True
-            else:
+            if verdict == ASK:
                 answer = self._ask(call, preview)
+            else:
+                if not preview.startswith(f"{call.name}("):  # otherwise it repeats the line of the call
+                    show_change(self.screen, preview, _SHORT_PREVIEW_LINES)
+                answer = True if verdict == RUN else verdict
             if answer is True:
+                if self.on_approved is not None:
+                    self.on_approved(call)
                 self.last_line = ""
                 show_running(self.screen, call.name, lambda: self.last_line)
             return answer
@@ -76,15 +89,31 @@ class Approver:
             import termios  # noqa: PLC0415 - not on every system
 
             termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
-        screen.write(_QUESTION.format(tool=call.name), "question")
+        rule = self.permissions.usual_rule(call)
+        always = "" if rule is None else f", [a]lways {rule}"
+        screen.write(f"{_VERBS.get(call.name, 'Run it?')} [y/N]{always}, or say why not: ", "question")
         answer = _read_typed_line(self.cancel)
         if answer is None:
             screen.start_line()
             return _STOPPED if self.cancel.is_set() else parse_answer("")
         screen.line_entered()
-        if answer.strip().lower() in ("a", "always"):
-            self.always.add(call.name)
-        return parse_answer(answer)
+        return self._add_rule(call, rule, answer, screen) or parse_answer(answer)
+
+    def _add_rule(self, call: ToolCall, rule: Rule | None, answer: str, screen: Screen) -> bool:
+        """Keep the rule that the answer "always" adds, and return True; return False for any other answer."""
+        match = _ALWAYS.fullmatch(answer.strip())
+        if match is None:
+            return False
+        if match["rule"] is not None:
+            rule = self.permissions.parse_own_rule(match["rule"], call)
+            if rule is None:
+                return False
+        if rule is None:
+            screen.line("[approved once: no rule can say which calls like this one are meant]", "note")
+            return True
+        problem = self.permissions.keep(rule)
+        screen.line(f"[{problem or f'always {rule}, in this folder; /mode forget in a chat removes it'}]", "note")
+        return True
 
 
 def parse_answer(answer: str) -> bool | str:

@@ -13,13 +13,14 @@ from typing import Any
 
 import msgspec
 
+from toolwire.cli.commands import SUMMARIES
 from toolwire.cli.screen import is_terminal
 from toolwire.errors import UserError
 
 
 def add(commands: Any) -> None:
     """Add the command `text` with its subcommands."""
-    parser = commands.add_parser("text", help="formats of calls in a model's own text")
+    parser = commands.add_parser("text", help=SUMMARIES["text"])
     inner = parser.add_subparsers(required=True, metavar="COMMAND")
     command = inner.add_parser("formats", help="list the formats and their sources")
     command.set_defaults(run=_formats)

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from toolwire.cli.commands import SUMMARIES
 from toolwire.dialects import ALIASES, NAMES
 from toolwire.errors import InvalidBody, UserError
 from toolwire.types import Tool, ToolCall
@@ -20,16 +21,16 @@ _SANDBOXES = ("auto", "bubblewrap", "none")
 
 def add(commands: Any) -> None:
     """Add the commands `tools`, `call` and `doctor`."""
-    command = commands.add_parser("tools", help="list the code tools, or declare them for a dialect")
+    command = commands.add_parser("tools", help=SUMMARIES["tools"])
     command.add_argument("--dialect", choices=[*NAMES, *ALIASES], help="print the declarations in this dialect")
     command.set_defaults(run=_tools)
-    command = commands.add_parser("call", help='run one code tool: toolwire call read_file \'{"path": "README.md"}\'')
+    command = commands.add_parser("call", help=SUMMARIES["call"])
     command.add_argument("tool", help="the name of the tool")
     command.add_argument("arguments", nargs="?", default="{}", help="a JSON object; - reads standard input")
     add_options(command)
     command.add_argument("--json", action="store_true", help="print the whole result as JSON")
     command.set_defaults(run=_call)
-    command = commands.add_parser("doctor", help="test the guarantees of the code tools on this machine")
+    command = commands.add_parser("doctor", help=SUMMARIES["doctor"])
     add_options(command)
     command.set_defaults(run=_doctor)
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from toolwire import traces
+from toolwire.cli.commands import SUMMARIES
 from toolwire.cli.parsing import duration
 from toolwire.cli.state_paths import TRACES, default_store
 from toolwire.errors import InvalidField, UserError
@@ -33,7 +34,7 @@ _FILTERS = {
 
 def add(commands: Any) -> None:
     """Add the command `traces` with its subcommands."""
-    command = commands.add_parser("traces", help="read and verify the record of tool calls")
+    command = commands.add_parser("traces", help=SUMMARIES["traces"])
     actions = command.add_subparsers(required=True, metavar="WHAT")
     for name, (run, help_text, filtered) in _COMMANDS.items():
         action = actions.add_parser(name, help=help_text)

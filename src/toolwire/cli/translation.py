@@ -18,12 +18,15 @@ from typing import Any, get_args
 import msgspec
 
 from toolwire import catalogue, translate
+from toolwire.cli.commands import SUMMARIES
+from toolwire.cli.parsing import base_url
 from toolwire.dialects import ALIASES, NAMES
-from toolwire.errors import InvalidBody, LossyTranslation
-from toolwire.providers import PROVIDERS, UnknownProvider, named
+from toolwire.errors import InvalidBody, LossyTranslation, ToolwireError
+from toolwire.providers import PROVIDERS, Provider, UnknownProvider, named
 from toolwire.translation.recognition import check_wire
 from toolwire.translation.translate import raise_if_lossy
 from toolwire.types import Loss, Severity
+from toolwire.waiting.results import safe
 from toolwire.wire.bodies import read_body
 
 _KINDS = ("request", "response", "stream", "error")
@@ -41,7 +44,7 @@ _FRAME = re.compile(rb"(?m)^(?:data: ?)?(\{.*\})\s*$")
 def add(commands: Any) -> None:
     """Add the commands `translate`, `dialects` and `models`."""
     names = [*NAMES, *ALIASES]
-    command = commands.add_parser("translate", help="translate a body from one dialect to another")
+    command = commands.add_parser("translate", help=SUMMARIES["translate"])
     command.add_argument("--from", dest="source", required=True, choices=names, help="the dialect of the input")
     command.add_argument("--to", dest="target", required=True, choices=names, help="the dialect to write")
     command.add_argument("--kind", choices=_KINDS, default="request", help="what the input is (default: request)")
@@ -59,10 +62,12 @@ def add(commands: Any) -> None:
     )
     command.add_argument("file", nargs="?", default="-", help="the file of the body (default: standard input)")
     command.set_defaults(run=_translate)
-    command = commands.add_parser("dialects", help="list the dialects")
+    command = commands.add_parser("dialects", help=SUMMARIES["dialects"])
     command.set_defaults(run=_dialects)
-    command = commands.add_parser("models", help="list the models of the catalogue with their prices")
+    command = commands.add_parser("models", help=SUMMARIES["models"])
     command.add_argument("--provider", help="only the models of this provider")
+    command.add_argument("--live", action="store_true", help="ask the provider, or all that have a key, for the list")
+    command.add_argument("--base-url", type=base_url, metavar="URL", help="with --live, the provider's address")
     command.set_defaults(run=_models)
 
 
@@ -182,15 +187,47 @@ def _models(options: argparse.Namespace) -> int:
     preset = None if options.provider is None else named(options.provider)
     if options.provider is not None and preset is None:
         raise UnknownProvider(options.provider)
+    if options.live:
+        return _live_models(options, preset)
+    if options.base_url is not None:
+        options.parser.error("--base-url applies to --live")
     models = sorted(catalogue.models(options.provider), key=_age, reverse=True)
     rows = [(_name(model, options.provider), *_window_and_prices(model), model.as_of) for model in models]
+    _print_table(rows)
+    return 0
+
+
+def _live_models(options: argparse.Namespace, preset: Provider | None) -> int:
+    """Print the models that providers list themselves, with what the catalogue knows of them."""
+    from toolwire.cli.live_models import provider_at, reachable_models  # noqa: PLC0415 - other commands send nothing
+
+    if options.base_url is not None and preset is None:
+        options.parser.error("--base-url needs --provider, for the wire and the key")
+    rows = []
+    failed = False
+    for name, models in reachable_models(None if preset is None else provider_at(preset, options.base_url)):
+        if isinstance(models, ToolwireError):
+            failed = True
+            print(f"toolwire: {name}: {safe(str(models).removeprefix(f'{name}: '))}", file=sys.stderr)
+            continue
+        for model in sorted(models):
+            known = catalogue.model(model)
+            known_cells = ("-", "-", "-") if known is None else _window_and_prices(known)
+            rows.append((f"{name}/{safe(model)}", *known_cells, "" if known is None else known.as_of))
+    if rows:
+        _print_table(rows)
+    elif not failed:
+        print("no provider has a key, and no local server answers: toolwire auth set PROVIDER", file=sys.stderr)
+    return 0 if rows else 1
+
+
+def _print_table(rows: Sequence[tuple[str, ...]]) -> None:
     header = ("MODEL", "CONTEXT", "IN", "OUT", "AS OF")
     widths = [max(len(row[index]) for row in (header, *rows)) for index in range(len(header))]
     for name, *values, date in (header, *rows):
         columns = "  ".join(f"{value:>{width}}" for value, width in zip(values, widths[1:-1], strict=True))
         print(f"{name:<{widths[0]}}  {columns}  {date}".rstrip())
     print("CONTEXT in tokens; IN and OUT in USD a million tokens; - is not known", file=sys.stderr)
-    return 0
 
 
 def _age(model: catalogue.Model) -> str:

@@ -12,6 +12,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+from toolwire.cli.commands import SUMMARIES
 from toolwire.cli.parsing import require_extra
 from toolwire.cli.screen import count_columns
 from toolwire.waiting.results import safe
@@ -19,7 +20,7 @@ from toolwire.waiting.results import safe
 
 def add(commands: Any) -> None:
     """Add the command `usage`."""
-    command = commands.add_parser("usage", help="show who asked a gateway for what, and what it cost")
+    command = commands.add_parser("usage", help=SUMMARIES["usage"])
     command.add_argument("--config", metavar="FILE", required=True, help="the gateway's file of settings")
     command.add_argument(
         "--by",

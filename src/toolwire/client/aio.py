@@ -1,8 +1,11 @@
 """The async client: the same names as in the sync one."""
 
 from collections.abc import AsyncIterator, Callable
+from functools import partial
+from pathlib import Path
 from typing import Any, Self, Unpack, overload
 
+from toolwire.client.chat_state import BaseConversation
 from toolwire.client.dialogue import (
     AnswerStream,
     BaseClient,
@@ -32,8 +35,9 @@ from toolwire.resolvers.execution import aexecute as execute
 from toolwire.resolvers.reading import Tools
 from toolwire.types import Event, Request, Response
 from toolwire.waiting.steps import aflow, arun
+from toolwire.waiting.threads import in_thread
 
-__all__ = ["Client", "Stream", "execute", "generate", "stream"]
+__all__ = ["Client", "Conversation", "Stream", "conversation", "execute", "generate", "stream"]
 
 
 class Client(BaseClient):
@@ -93,7 +97,11 @@ class Client(BaseClient):
     def stream(self, prompt: Prompt = None, **settings: Unpack[ClientSettings]) -> "Stream[None]": ...
     def stream(self, prompt: Prompt = None, **settings: Any) -> "Stream":
         """Run the conversation, tools included, and yield its events as they arrive."""
-        return Stream(self, prompt, settings)
+        return Stream(partial(run_steps, self, prompt, settings, stream=True))
+
+    def conversation(self, **settings: Unpack[OnceSettings]) -> "Conversation":
+        """Return a conversation that uses this client; `settings` apply to each of its questions."""
+        return Conversation(self, **settings)
 
     async def send(self, request: Request) -> Response:
         """Send a request that was decoded from any wire and return the answer; no tool runs."""
@@ -215,6 +223,92 @@ class EventStream(AnswerStream):
         await self.close()
 
 
+class Conversation(BaseConversation):
+    """A conversation that keeps its history, its usage, its cost and its losses: `toolwire.Conversation`, awaited.
+
+    >>> import asyncio
+    >>> from toolwire import aio
+    >>> from toolwire.testing import simulate
+    >>> async def main(url: str) -> list[str | None]:
+    ...     async with aio.conversation("openai/gpt-6-sol", base_url=url, api_key="any") as chat:
+    ...         return [(await chat.ask("I am Ann.")).content, (await chat.ask("Who am I?")).content]
+    >>> with simulate(["Hello, Ann.", "You are Ann."]) as model:
+    ...     asyncio.run(main(model.url))
+    ['Hello, Ann.', 'You are Ann.']
+    """
+
+    client: Client
+    _make_client = Client
+
+    def __init__(
+        self, provider: Providers | Client = None, model: str | None = None, **settings: Unpack[OnceSettings]
+    ) -> None:
+        super().__init__(provider, model, **settings)
+
+    @overload
+    async def ask(self, prompt: Prompt = None, **settings: Unpack[ClientTyped[T_co]]) -> Done[T_co]: ...
+    @overload
+    async def ask(self, prompt: Prompt = None, **settings: Unpack[ClientSchema]) -> Done: ...
+    @overload
+    async def ask(self, prompt: Prompt = None, **settings: Unpack[ClientSettings]) -> Done[None]: ...
+    async def ask(self, prompt: Prompt = None, **settings: Any) -> Done:
+        """Ask the model, run the tools that it calls, add all of it to the history, and return the `Done`.
+
+        `settings` apply to this question only. With `output`, `Done.output` is the parsed value. A `model` of another
+        provider (`PROVIDER/NAME`) answers this question only. Without `prompt`, the model continues.
+
+        Raise ProviderError if the provider fails before an answer has begun, and UserError if an earlier question has
+        no answer yet. The history is unchanged then.
+        """
+        done: Done = await arun(self._ask_steps(prompt, settings))
+        return done
+
+    @overload
+    def stream(self, prompt: Prompt = None, **settings: Unpack[ClientTyped[T_co]]) -> Stream[T_co]: ...
+    @overload
+    def stream(self, prompt: Prompt = None, **settings: Unpack[ClientSchema]) -> Stream: ...
+    @overload
+    def stream(self, prompt: Prompt = None, **settings: Unpack[ClientSettings]) -> Stream[None]: ...
+    def stream(self, prompt: Prompt = None, **settings: Any) -> Stream:
+        """Ask the model, and yield the events as they arrive. The history grows when the stream ends or is closed."""
+        return Stream(partial(self._ask_steps, prompt, settings, stream=True))
+
+    async def save(self, path: str | Path) -> None:
+        """Write the conversation to the file `path`, which only its owner can read. No key and no tool is saved."""
+        await in_thread(partial(self._save, path))
+
+    @classmethod
+    async def load(
+        cls,
+        path: str | Path,
+        provider: Providers | Client = None,
+        model: str | None = None,
+        **settings: Unpack[OnceSettings],
+    ) -> Self:
+        """Return the conversation of a file that `save` or the command line wrote.
+
+        Pass its tools and the options of its client again. Without `provider` and `model`, the saved ones are used.
+        Raise InvalidBody or InvalidField if the file has no conversation.
+        """
+        chat: Self = await in_thread(partial(cls._load, path, provider, model, dict(settings)))
+        return chat
+
+    async def close(self) -> None:
+        """Close the connections, unless the conversation was made with a client."""
+        if self._owns_client:
+            await self.client.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_problem: object) -> None:
+        await self.close()
+
+
+conversation = Conversation
+"""`Conversation` under the name of what it starts: `aio.conversation("openai/gpt-6-sol")`."""
+
+
 @overload
 async def generate(
     prompt: Prompt = None, provider: Providers = None, model: str | None = None, **settings: Unpack[OnceTyped[T_co]]
@@ -279,4 +373,4 @@ def stream(prompt: Prompt = None, provider: Providers = None, model: str | None 
     'Hello.'
     """
     client = Client(provider, model, **pop_client_options(settings, settings.pop("options", None)))
-    return Stream(client, prompt, settings, client.close)
+    return Stream(partial(run_steps, client, prompt, settings, stream=True), client.close)

@@ -29,9 +29,6 @@ from toolwire.providers.catalogue import cost
 from toolwire.resolvers import RunSecrets
 from toolwire.resolvers.execution import Cancel, Limits
 from toolwire.resolvers.reading import read_tools, tool_list, unique_tools
-from toolwire.text.looks import look_of_call
-from toolwire.text.quoting import texts_given
-from toolwire.text.usual_forms import unread_formats
 from toolwire.types import (
     Audio,
     Context,
@@ -342,6 +339,8 @@ def _ask_model(
     request = step.request
     state.tokens, state.cost = step.tokens, step.cost
     if setup.clearing is not None:
+        from toolwire.text.quoting import texts_given  # noqa: PLC0415 - formats are loaded only for tools
+
         state.earlier_texts = texts_given(request)
         request = setup.clearing.clear_request(request)
     if setup.output_plan is not None:
@@ -407,6 +406,10 @@ def _with_hint(setup: RunSetup, done: Done) -> Done:
     tools = [tool for tool in setup.request.tools if isinstance(tool, Tool)]
     if done.ending != "answer" or not tools:
         return done
+    from toolwire.text.looks import look_of_call  # noqa: PLC0415 - formats are loaded only for tools
+    from toolwire.text.quoting import texts_given  # noqa: PLC0415 - the same
+    from toolwire.text.usual_forms import unread_formats  # noqa: PLC0415 - the same
+
     text, model = done.message.text, setup.request.model
     context = replace(setup.request.context, messages=done.history)
     given = texts_given(replace(setup.request, context=context))

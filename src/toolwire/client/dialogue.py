@@ -58,7 +58,7 @@ from toolwire.wire.transport import Bounds, Timeouts, Transport
 
 T = TypeVar("T")
 _StartSteps = Callable[["BaseClient", dict[str, Any], bool], Work[T]]
-_CONNECTION_OPTIONS = ("timeouts", "retries", "bounds", "fallback", "cache", "readers")
+CONNECTION_OPTIONS = ("timeouts", "retries", "bounds", "fallback", "cache", "readers")
 for _kind in (Timeouts, Retries, Bounds, LoopLimits, Limits):
     readable(_kind)
 
@@ -77,7 +77,7 @@ class BaseClient:
         check_types({"model": model, "fallback": given.get("fallback"), "cache": given.get("cache")})
         providers: Any = provider if isinstance(provider, list) and provider else [provider]
         first, *others = providers
-        connection_options: dict[str, Any] = _pop_options(given, _CONNECTION_OPTIONS)
+        connection_options: dict[str, Any] = _pop_options(given, CONNECTION_OPTIONS)
         transport = given.pop("transport", None)
         check_options(given, first if isinstance(first, str) else "")
         self.provider: Provider
@@ -422,18 +422,17 @@ def _ask_until_called(upstream: ProviderConnection, request: Any) -> Work[Respon
 class ConversationStream(Generic[T_co]):
     """A conversation that is shown while it runs: the common base of the sync and the async stream.
 
-    A subclass defines how emitting steps are driven. `close` closes the client, if it belongs to the stream.
+    A subclass defines how emitting steps are driven. `start` returns the steps, and passes the end to the function that
+    it is given. `close` closes the client, if it belongs to the stream.
     """
 
     _drive: ClassVar[Any]
 
-    def __init__(
-        self, client: BaseClient, prompt: Prompt, settings: Mapping[str, Any], close: Callable[[], object] | None = None
-    ) -> None:
+    def __init__(self, start: Callable[[OnEnd], Work[Done[T_co]]], close: Callable[[], object] | None = None) -> None:
         # The steps refer to this list and not to the stream, so that an unused stream is collected and ends.
         self._ends: list[Done[T_co]] = []
         self._held: list[StreamItem] = []
-        steps = filter_emits(run_steps(client, prompt, settings, self._ends.append, stream=True), _stream_item)
+        steps = filter_emits(start(self._ends.append), _stream_item)
         self._items = self._drive(steps if close is None else _close_after(steps, close))
 
     @property

@@ -14,7 +14,6 @@ Rules of this file:
 - The key goes into one header and nowhere else. The connection is released whatever ends the exchange.
 """
 
-import asyncio
 import contextlib
 import logging
 import random
@@ -46,11 +45,6 @@ from toolwire.providers.thoughts import refused_thoughts, without_thoughts
 from toolwire.scrubbing import scrub
 from toolwire.streams.accumulation import Accumulator, events_of
 from toolwire.streams.call_normalizer import CallNormalizer, call_ids
-from toolwire.text.overlay.completions import raw_completions
-from toolwire.text.overlay.dialect import over
-from toolwire.text.quoting import texts_given
-from toolwire.text.tagged.call_blocks import calls_in_text
-from toolwire.text.usual_forms import UsualForms
 from toolwire.translation.deferred_tools import Deferral
 from toolwire.types import (
     CallDelta,
@@ -72,6 +66,7 @@ from toolwire.types import (
     TextDelta,
     ThinkingDelta,
     Tool,
+    ToolCall,
     Usage,
     UsageDelta,
 )
@@ -242,9 +237,18 @@ def _finish_response(
     upstream: ProviderConnection, request: Request, losses: tuple[Loss, ...], response: Response
 ) -> Response:
     """Note if the model wrote calls into its text, and return the response with the losses of its request."""
-    if calls_in_text(response.message) and not family_of(request.model).thoughts_bound:
+    if _has_calls_in_text(response) and not family_of(request.model).thoughts_bound:
         upstream.text_call_models.add(request.model)
     return replace(response, losses=losses) if losses else response
+
+
+def _has_calls_in_text(response: Response) -> bool:
+    """Return True if a call of the response was parsed from its text."""
+    if not any(type(part) is ToolCall for part in response.parts):
+        return False
+    from toolwire.text.tagged.call_blocks import calls_in_text  # noqa: PLC0415 - only where there are calls
+
+    return bool(calls_in_text(response.message))
 
 
 def _warn(upstream: ProviderConnection, request: Request, losses: Sequence[Loss]) -> None:
@@ -270,14 +274,18 @@ def _with_text_format(
     format_name = upstream.provider.format if tools else ""
     if native and not format_name and not upstream.provider.completions and not (upstream.fallback and tools):
         return upstream
+    from toolwire.text.overlay import completions, dialect  # noqa: PLC0415 - formats are loaded only for tools
+    from toolwire.text.quoting import texts_given  # noqa: PLC0415 - the same
+    from toolwire.text.usual_forms import UsualForms  # noqa: PLC0415 - the same
+
     options: Any = {"given": chain(earlier_texts, texts_given(request)), "earlier": call_ids(request)}
     if upstream.provider.completions:
-        return replace(upstream, dialect=raw_completions(upstream.provider, tools, **options))
+        return replace(upstream, dialect=completions.raw_completions(upstream.provider, tools, **options))
     text_format: str | UsualForms = format_name or "tagged"
     if not format_name and native and upstream.fallback and upstream.provider.local:
         text_format = UsualForms(request.model)
     options |= {"format": text_format, "readers": upstream.readers, "native": native}
-    return replace(upstream, dialect=over(upstream.dialect, tools, **options))
+    return replace(upstream, dialect=dialect.over(upstream.dialect, tools, **options))
 
 
 def _encoded(upstream: ProviderConnection, request: Request) -> Encoded:
@@ -314,6 +322,8 @@ def _sleep(seconds: float, stop: Stop | None) -> None:
 
 async def _asleep(seconds: float, stop: Stop | None) -> None:
     with stop_future(stop) as stopped:
+        import asyncio  # noqa: PLC0415 - a running loop has imported it
+
         await asyncio.wait([stopped], timeout=seconds)
 
 

@@ -8,7 +8,6 @@ Rules of this file:
 - A forked process does not touch its parent's connections, and opens its own.
 """
 
-import asyncio
 import contextlib
 import functools
 import os
@@ -17,14 +16,17 @@ import threading
 import time
 import weakref
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Iterator, Mapping
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import httpcore2
 import httpx2
 
-from toolwire.client.connections import LATE, STOPPED, AsyncioBackend, BlockingBackend, Exchanges, Guard
+from toolwire.client.connections import LATE, STOPPED, BlockingBackend, Exchanges, Guard
 from toolwire.waiting.steps import stop_future
 from toolwire.wire.transport import FailureKind, HttpRequest, Stop, Timeouts, TransportError, url_without_secrets
+
+if TYPE_CHECKING:
+    import asyncio
 
 T = TypeVar("T")
 _POOL: Mapping[str, Any] = {"max_connections": None, "max_keepalive_connections": 100, "keepalive_expiry": 30.0}
@@ -124,6 +126,8 @@ class _AsyncioPool(httpx2.AsyncBaseTransport):
     """The connection pool of an event loop."""
 
     def __init__(self) -> None:
+        from toolwire.client.asyncio_connections import AsyncioBackend  # noqa: PLC0415 - sync code needs no asyncio
+
         self._pool = httpcore2.AsyncConnectionPool(**_POOL, ssl_context=trusted(), network_backend=AsyncioBackend())
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
@@ -254,6 +258,8 @@ class HttpxTransport:
         """Return the client of the running event loop: a connection belongs to one loop."""
         if self._async_given is not None:
             return self._async_given
+        import asyncio  # noqa: PLC0415 - a running loop has imported it
+
         loop = asyncio.get_running_loop()
         with self._lock:
             for old in [one for one in self._async if one.is_closed()]:
@@ -303,6 +309,8 @@ class HttpxTransport:
 
     async def aclose(self) -> None:
         """Close the connections of this event loop."""
+        import asyncio  # noqa: PLC0415 - a running loop has imported it
+
         with self._lock:
             client = self._async.pop(asyncio.get_running_loop(), None)
         if client is not None:
@@ -332,6 +340,8 @@ def _deadlines(guard: Guard, timeouts: Timeouts) -> float | None:
 
 async def _guarded(work: Awaitable[T], guard: Guard) -> T:
     """Await `work` until the guard's deadline or cancellation."""
+    import asyncio  # noqa: PLC0415 - a running loop has imported it
+
     remaining = None if guard.deadline is None else max(0.0, guard.deadline - time.monotonic())
     try:
         async with asyncio.timeout(remaining):
@@ -343,6 +353,8 @@ async def _guarded(work: Awaitable[T], guard: Guard) -> T:
 
 async def _await_unless_stopped(stop: Stop, work: Awaitable[T]) -> T:
     """Await `work` unless `stop` is set. Raise TransportError if it is."""
+    import asyncio  # noqa: PLC0415 - a running loop has imported it
+
     task: asyncio.Future[Any] = asyncio.ensure_future(work)
     try:
         with stop_future(stop) as stopped:
@@ -359,6 +371,8 @@ async def _await_unless_stopped(stop: Stop, work: Awaitable[T]) -> T:
 
 async def _cancel_and_close(task: "asyncio.Future[Any]") -> None:
     """Cancel a task, and close the response if it has received one meanwhile."""
+    import asyncio  # noqa: PLC0415 - a running loop has imported it
+
     task.cancel()
     await asyncio.wait({task})
     if not task.cancelled() and task.exception() is None and isinstance(task.result(), _HttpxResponse):

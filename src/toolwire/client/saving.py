@@ -8,6 +8,9 @@ Rules of this file:
 - No key is ever saved: a provider is saved by its name.
 """
 
+import contextlib
+import os
+from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 import msgspec
@@ -80,6 +83,23 @@ def load_as(text: str | bytes, form: type[S]) -> S:
         raise InvalidField("conversation", f"is not a saved conversation: {problem}", path="load") from None
     except (msgspec.DecodeError, UnicodeError, RecursionError) as problem:
         raise InvalidBody(f"is not JSON: {problem}", path="load") from None
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Write `text` to `path`: its readers see the old file or the new one, which only its owner can read."""
+    import tempfile  # noqa: PLC0415 - not needed before a conversation is saved
+
+    fd, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
+    try:
+        with os.fdopen(fd, "wb") as file:
+            file.write(text.encode())
+            file.flush()
+            os.fsync(fd)
+        Path(temporary).replace(path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            Path(temporary).unlink()
+        raise
 
 
 def _difference(one: Saved, other: Saved) -> str:

@@ -1,8 +1,11 @@
-"""The sync client: `generate`, `stream`, `Client`."""
+"""The sync client: `generate`, `stream`, `Client`, `Conversation`."""
 
 from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
 from typing import Any, Self, Unpack, overload
 
+from toolwire.client.chat_state import BaseConversation
 from toolwire.client.dialogue import (
     AnswerStream,
     BaseClient,
@@ -122,7 +125,20 @@ class Client(BaseClient):
         ...         "".join(item.text for item in client.stream("Hi.") if isinstance(item, TextDelta))
         'Hello.'
         """
-        return Stream(self, prompt, settings)
+        return Stream(partial(run_steps, self, prompt, settings, stream=True))
+
+    def conversation(self, **settings: Unpack[OnceSettings]) -> "Conversation":
+        """Return a conversation that uses this client; `settings` apply to each of its questions.
+
+        >>> from toolwire import Client
+        >>> from toolwire.testing import simulate
+        >>> with simulate(["Hello, Ann.", "You are Ann."]) as model:
+        ...     with Client("openai", "gpt-6-sol", base_url=model.url, api_key="any") as client:
+        ...         chat = client.conversation(system="Be brief.")
+        ...         [chat.ask("I am Ann.").content, chat.ask("Who am I?").content]
+        ['Hello, Ann.', 'You are Ann.']
+        """
+        return Conversation(self, **settings)
 
     def send(self, request: Request) -> Response:
         """Send `request`, which was decoded from any wire, and return the answer. No tool runs.
@@ -260,6 +276,122 @@ class EventStream(AnswerStream):
         self.close()
 
 
+class Conversation(BaseConversation):
+    """A conversation that keeps its history, its usage, its cost and its losses.
+
+    - `provider` and `model`: those of `Client`, or a client that is already made.
+    - `settings`: those of `generate`. They apply to each question. `messages` are the earlier messages.
+    - `history`: the messages so far, without the system prompt. `system` is that. You may change both.
+    - `cost`: the sum of the known costs in USD, or None.
+
+    >>> import toolwire
+    >>> from toolwire.testing import simulate
+    >>> with simulate(["Hello, Ann.", "You are Ann."]) as model:
+    ...     with toolwire.conversation("openai/gpt-6-sol", base_url=model.url, api_key="any") as chat:
+    ...         [chat.ask("I am Ann.").content, chat.ask("Who am I?").content]
+    ['Hello, Ann.', 'You are Ann.']
+    >>> [message.text for message in chat.history]
+    ['I am Ann.', 'Hello, Ann.', 'Who am I?', 'You are Ann.']
+    """
+
+    client: Client
+    _make_client = Client
+
+    def __init__(
+        self, provider: Providers | Client = None, model: str | None = None, **settings: Unpack[OnceSettings]
+    ) -> None:
+        super().__init__(provider, model, **settings)
+
+    @overload
+    def ask(self, prompt: Prompt = None, **settings: Unpack[ClientTyped[T_co]]) -> Done[T_co]: ...
+    @overload
+    def ask(self, prompt: Prompt = None, **settings: Unpack[ClientSchema]) -> Done: ...
+    @overload
+    def ask(self, prompt: Prompt = None, **settings: Unpack[ClientSettings]) -> Done[None]: ...
+    def ask(self, prompt: Prompt = None, **settings: Any) -> Done:
+        """Ask the model, run the tools that it calls, add all of it to the history, and return the `Done`.
+
+        `settings` apply to this question only. With `output`, `Done.output` is the parsed value. A `model` of another
+        provider (`PROVIDER/NAME`) answers this question only. Without `prompt`, the model continues.
+
+        Raise ProviderError if the provider fails before an answer has begun, and UserError if an earlier question has
+        no answer yet. The history is unchanged then.
+
+        >>> import toolwire
+        >>> from toolwire.testing import simulate
+        >>> with simulate(["It is 25.", '{"value": 25}']) as model:
+        ...     with toolwire.conversation("openai/gpt-6-sol", base_url=model.url, api_key="any") as chat:
+        ...         [chat.ask("How warm is it?").content, chat.ask("As a number?", output=int).output]
+        ['It is 25.', 25]
+        """
+        done: Done = run(self._ask_steps(prompt, settings))
+        return done
+
+    @overload
+    def stream(self, prompt: Prompt = None, **settings: Unpack[ClientTyped[T_co]]) -> Stream[T_co]: ...
+    @overload
+    def stream(self, prompt: Prompt = None, **settings: Unpack[ClientSchema]) -> Stream: ...
+    @overload
+    def stream(self, prompt: Prompt = None, **settings: Unpack[ClientSettings]) -> Stream[None]: ...
+    def stream(self, prompt: Prompt = None, **settings: Any) -> Stream:
+        """Ask the model, and yield the events as they arrive. The history grows when the stream ends or is closed.
+
+        >>> import toolwire
+        >>> from toolwire.testing import simulate
+        >>> with simulate(["Hello."]) as model:
+        ...     with toolwire.conversation("openai/gpt-6-sol", base_url=model.url, api_key="any") as chat:
+        ...         [type(item).__name__ for item in chat.stream("Hi.")], len(chat.history)
+        (['TextDelta', 'TextDelta', 'Done'], 2)
+        """
+        return Stream(partial(self._ask_steps, prompt, settings, stream=True))
+
+    def save(self, path: str | Path) -> None:
+        """Write the conversation to the file `path`, which only its owner can read. No key and no tool is saved."""
+        self._save(path)
+
+    @classmethod
+    def load(
+        cls,
+        path: str | Path,
+        provider: Providers | Client = None,
+        model: str | None = None,
+        **settings: Unpack[OnceSettings],
+    ) -> Self:
+        """Return the conversation of a file that `save` or the command line wrote.
+
+        Pass its tools and the options of its client again. Without `provider` and `model`, the saved ones are used.
+        Raise InvalidBody or InvalidField if the file has no conversation.
+
+        >>> import os, tempfile, toolwire
+        >>> from toolwire.testing import simulate
+        >>> path = os.path.join(tempfile.mkdtemp(), "ann.json")
+        >>> with simulate(["Hello, Ann.", "You are Ann."]) as model:
+        ...     server = {"base_url": model.url, "api_key": "any"}
+        ...     with toolwire.conversation("ollama/qwen3", **server) as chat:
+        ...         _ = chat.ask("I am Ann.")
+        ...         chat.save(path)
+        ...     with toolwire.conversation.load(path, **server) as chat:
+        ...         chat.ask("Who am I?").content
+        'You are Ann.'
+        """
+        return cls._load(path, provider, model, dict(settings))
+
+    def close(self) -> None:
+        """Close the connections, unless the conversation was made with a client."""
+        if self._owns_client:
+            self.client.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_problem: object) -> None:
+        self.close()
+
+
+conversation = Conversation
+"""`Conversation` under the name of what it starts: `toolwire.conversation("openai/gpt-6-sol")`."""
+
+
 @overload
 def generate(
     prompt: Prompt = None, provider: Providers = None, model: str | None = None, **settings: Unpack[OnceTyped[T_co]]
@@ -323,4 +455,4 @@ def stream(prompt: Prompt = None, provider: Providers = None, model: str | None 
     Hello.
     """
     client = Client(provider, model, **pop_client_options(settings, settings.pop("options", None)))
-    return Stream(client, prompt, settings, client.close)
+    return Stream(partial(run_steps, client, prompt, settings, stream=True), client.close)

@@ -21,6 +21,7 @@ from msgspec import Struct
 from toolwire.codetools.definitions import FILE_BYTES, MAX_EDITS, WRITE_BYTES
 from toolwire.codetools.files import (
     BOM,
+    ChangedFile,
     Desk,
     OpenFile,
     check_text,
@@ -65,8 +66,15 @@ class _EditedFile(Struct):
     edits: list[EditRequest]
 
 
+def _report_change(desk: Desk, location: ProjectPath, before: bytes | None, after: bytes, *, is_new: bool) -> None:
+    """Pass a change to `on_change`."""
+    report = desk.options.get("on_change")
+    if report is not None:
+        report(ChangedFile(location, before, after, is_new))
+
+
 @contextlib.contextmanager
-def _open_for_change(
+def open_for_change(
     desk: Desk, location: ProjectPath, *, make: bool = False
 ) -> Iterator[tuple[FileSpot, OpenFile | None]]:
     """Lock the folder of a file that is to be changed, and yield the file's place and the open file.
@@ -86,18 +94,22 @@ def _open_for_change(
 
 def _write_and_record(desk: Desk, spot: FileSpot, data: bytes, file: OpenFile | None, *, is_known: bool = True) -> None:
     """Replace the file with this content. Record its state, unless `is_known` is false."""
+    before = None
+    if file is not None and desk.options.get("on_change") is not None and file.status.st_size <= FILE_BYTES:
+        before = read_for_change(file)
     fd = replace(spot, data, file)
     with contextlib.suppress(OSError, PathRefused):
         if is_known:
             record_seen(desk.seen, file_key(fd, spot.location), fd, data)
     os.close(fd)
+    _report_change(desk, spot.location, before, data, is_new=file is None)
 
 
 def write_file(desk: Desk, *, path: str, content: str, overwrite: bool = True) -> str:
     """Write a whole file."""
     location = resolve_file(desk.workspace, path, writes=True)
     data = encode_text(content, "content", location, WRITE_BYTES)
-    with _open_for_change(desk, location, make=True) as (spot, file):
+    with open_for_change(desk, location, make=True) as (spot, file):
         notices = []
         if file is not None:
             check_replaceable(desk, file, overwrite=overwrite)
@@ -119,7 +131,7 @@ def append_to_file(desk: Desk, *, path: str, content: str) -> str:
     """Append to a file, or create it."""
     location = resolve_file(desk.workspace, path, writes=True)
     added = encode_text(content, "content", location, WRITE_BYTES)
-    with _open_for_change(desk, location, make=True) as (spot, file):
+    with open_for_change(desk, location, make=True) as (spot, file):
         if file is None:
             _write_and_record(desk, spot, added, None)
             return f"Created {escape_name(path)} with {format_size(len(added))}."
@@ -248,7 +260,7 @@ def _describe_edits(file: OpenFile, lines: list[int]) -> str:
 
 def _edit_one(desk: Desk, edits: list[EditRequest]) -> str:
     location = resolve_file(desk.workspace, edits[0].path, writes=True)
-    with _open_for_change(desk, location) as (spot, file):
+    with open_for_change(desk, location) as (spot, file):
         if file is None:
             raise missing_file_error(desk.workspace, location)
         data, lines = apply_edits(desk, file, edits)
@@ -268,14 +280,16 @@ def _edit_several(desk: Desk, requests: list[EditRequest]) -> str:
         )
         for edited_file in files:
             sweep(edited_file.spot.folder, is_alone=is_alone)
-        changes, summaries = [], []
+        changes, contents, summaries = [], [], []
         for edited_file, file in zip(files, _open_files(workspace, files, resources), strict=True):
             data, lines = apply_edits(desk, file, edited_file.edits)
             changes.append(FileChange(file, data))
+            contents.append(read_for_change(file))
             summaries += [_describe_edits(file, lines), *_hard_link_notices(file)]
         commit(workspace, root, changes)
-        for change in changes:
+        for change, before in zip(changes, contents, strict=True):
             _record_change(desk, change)
+            _report_change(desk, change.spot.location, before, change.data, is_new=False)
     return "\n".join(summaries)
 
 

@@ -70,6 +70,18 @@ class OpenFile(Struct, frozen=True):
     key: Any
 
 
+class ChangedFile(Struct, frozen=True):
+    """A file that a tool has changed: its place, and its content before and after.
+
+    `before` is None if the file is new, or if it was too large to be read.
+    """
+
+    location: ProjectPath
+    before: bytes | None
+    after: bytes
+    is_new: bool = False
+
+
 def resolve_file(workspace: Workspace, requested: Any, *, writes: bool = False) -> ProjectPath:
     """Return the location of a file's path; raise `PathRefused` if it is a folder's."""
     location = workspace.resolve(requested, writes=writes)

@@ -15,7 +15,7 @@ from typing import Any, Literal, TypedDict, Unpack
 from msgspec.structs import replace
 
 from toolwire.codetools.definitions import NAMES, TOOLS
-from toolwire.codetools.files import Desk
+from toolwire.codetools.files import ChangedFile, Desk
 from toolwire.codetools.journal import recover
 from toolwire.codetools.paths import PROTECTED, SECRET, Workspace
 from toolwire.errors import InvalidField, UnknownTool
@@ -60,6 +60,8 @@ class CodeToolOptions(TypedDict, total=False):
     """Environment variables for the commands of bash."""
     on_output: Callable[[bytes], object] | None
     """Called with the output of a command of bash while it arrives, in the command's thread."""
+    on_change: Callable[[ChangedFile], object] | None
+    """Called with each file that a tool has written, in the call's thread. A command of bash is not observed."""
     readable: Iterable[str | os.PathLike[str]]
     """Further folders that commands in the sandbox may read."""
     allow_private: bool

@@ -189,7 +189,9 @@ def read_settings(text: str | bytes, where: str = "toolwire.toml") -> GatewaySet
         _unknown(name, [*_SECTIONS, *_FOREIGN_SECTIONS])
         for name in tables.keys() - _SECTIONS.keys() - _FOREIGN_SECTIONS
     ]
-    sections = {name: _read(name, section, tables.get(name, {}), problems) for name, section in _SECTIONS.items()}
+    sections = {
+        name: read_section(name, section, tables.get(name, {}), problems) for name, section in _SECTIONS.items()
+    }
     settings = None if problems else GatewaySettings(**sections)
     problems += [] if settings is None else _problems(settings)
     if problems or settings is None:
@@ -197,10 +199,12 @@ def read_settings(text: str | bytes, where: str = "toolwire.toml") -> GatewaySet
     return settings
 
 
-def _read(path: str, expected: Any, value: Any, problems: list[str]) -> Any:
+def read_section(path: str, expected: Any, value: Any, problems: list[str]) -> Any:
     """Return the value of a section, entry by entry for a section of names. Add what is wrong to `problems`."""
     if isinstance(value, dict) and not isinstance(expected, type):
-        return {name: _read(f"{path}.{name}", expected.__args__[-1], one, problems) for name, one in value.items()}
+        return {
+            name: read_section(f"{path}.{name}", expected.__args__[-1], one, problems) for name, one in value.items()
+        }
     try:
         return msgspec.convert(value, expected)
     except msgspec.ValidationError as problem:

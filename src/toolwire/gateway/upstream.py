@@ -23,7 +23,8 @@ import httptools
 import httpx2
 from msgspec import Struct
 
-from toolwire.client.connections import LATE, AsyncioBackend, AsyncioStream
+from toolwire.client.asyncio_connections import AsyncioBackend, AsyncioStream
+from toolwire.client.connections import LATE
 from toolwire.client.httpx import trusted
 from toolwire.gateway.routes import UpstreamNetwork
 from toolwire.wire.transport import FailureKind, HttpRequest, Stop, Timeouts, TransportError, url_without_secrets

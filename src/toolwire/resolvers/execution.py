@@ -8,7 +8,6 @@ Rules of this file:
 - A result that is too long is cut, and says so. An exception that stops the program, or the task, is raised.
 """
 
-import asyncio
 import contextlib
 import inspect
 import logging
@@ -17,7 +16,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import inf
-from typing import Any, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -42,6 +41,9 @@ from toolwire.waiting.results import (
 )
 from toolwire.waiting.steps import GRACE, Ask, Emit, Work, arun, run, stop_future, wait
 from toolwire.waiting.threads import abandoned
+
+if TYPE_CHECKING:
+    import asyncio
 
 # The shortest interval, in seconds, at which the time that a person needed for approval is checked again.
 _POLL_SECONDS = 0.05
@@ -382,6 +384,8 @@ class _Running(Struct, frozen=True):
 
 
 async def _run_groups(groups: list[list[_Job]], running: _Running) -> list[ToolResult]:
+    import asyncio  # noqa: PLC0415 - a running loop has imported it
+
     results: list[ToolResult] = []
     slots = asyncio.Semaphore(max(1, running.limits.parallel))
 
@@ -403,8 +407,10 @@ async def _run_groups(groups: list[list[_Job]], running: _Running) -> list[ToolR
     return results
 
 
-async def _wait_for_end(tasks: list[asyncio.Future[Any]], stopped: "asyncio.Future[None]") -> None:
+async def _wait_for_end(tasks: "list[asyncio.Future[Any]]", stopped: "asyncio.Future[None]") -> None:
     """Wait until all tasks are done, one raises an exception that stops the program, or all are stopped."""
+    import asyncio  # noqa: PLC0415 - a running loop has imported it
+
     waiting: set[asyncio.Future[Any]] = set(tasks)
     while waiting and not stopped.done():
         done, pending = await asyncio.wait({*waiting, stopped}, return_when=asyncio.FIRST_COMPLETED)
@@ -420,8 +426,10 @@ def _task_result(task: "asyncio.Future[Any]", job: _Job, running: _Running) -> T
     return job.result or running.ended(job, _CANCELLED_RUNNING, "cancelled")
 
 
-async def _cancel_tasks(tasks: list[asyncio.Future[Any]]) -> None:
+async def _cancel_tasks(tasks: "list[asyncio.Future[Any]]") -> None:
     """Cancel the unfinished tasks, and wait until they have ended."""
+    import asyncio  # noqa: PLC0415 - a running loop has imported it
+
     unfinished = [task for task in tasks if not task.done()]
     for task in unfinished:
         task.cancel()
@@ -447,6 +455,8 @@ async def _run_job(job: _Job, running: _Running) -> ToolResult | _Stopped:
 
 async def _run_in_time(job: _Job, running: _Running) -> ToolResult:
     """Run a job until its timeout. A job that does not stop when it is cancelled is abandoned."""
+    import asyncio  # noqa: PLC0415 - a running loop has imported it
+
     threads: list[threading.Event] = []
     token = abandoned.set(threads)
     task = asyncio.ensure_future(arun(running.steps(job)))
@@ -474,6 +484,8 @@ async def _run_in_time(job: _Job, running: _Running) -> ToolResult:
 
 async def _end(task: "asyncio.Future[Any]", job: _Job, threads: Sequence[threading.Event]) -> bool:
     """Cancel a job. Return True if it has ended, together with the threads that it started."""
+    import asyncio  # noqa: PLC0415 - a running loop has imported it
+
     task.cancel()
     deadline = time.monotonic() + GRACE
     await asyncio.wait({task}, timeout=GRACE)

@@ -1,0 +1,54 @@
+"""The options of `toolwire ask`. The command itself is imported only when it runs."""
+
+import argparse
+import gc
+from typing import Any
+
+from toolwire.cli.commands import SUMMARIES
+from toolwire.cli.parsing import add_model_options, add_tool_options
+
+
+def add(commands: Any) -> None:
+    """Add the command `ask`."""
+    command = commands.add_parser("ask", help=SUMMARIES["ask"])
+    command.add_argument("task", nargs="?", metavar="QUESTION", help="the question; standard input is its context")
+    add_model_options(command)
+    command.add_argument("-s", "--system", metavar="TEXT", help="the system prompt")
+    command.add_argument(
+        "-a",
+        "--attach",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="attach an image, a PDF, sound or a text: a file, a URL, or - for standard input; repeatable",
+    )
+    command.add_argument(
+        "--schema", metavar="SCHEMA", help="answer as JSON: a file with a JSON Schema, or short as in 'name, age int'"
+    )
+    command.add_argument(
+        "-o",
+        "--option",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="a setting of the request, as in -o temperature=0.2 or -o effort=low; repeatable",
+    )
+    add_tool_options(command, "it runs without a question")
+    command.add_argument(
+        "-c",
+        "--continue",
+        dest="continue_id",
+        nargs="?",
+        const="",
+        metavar="ID",
+        help="continue the conversation that was asked last, or the one with this id",
+    )
+    command.set_defaults(run=_ask)
+
+
+def _ask(options: argparse.Namespace) -> int:
+    gc.disable()  # a collection while modules are loaded finds nothing, and takes a tenth of the time
+    from toolwire.cli.ask import ask  # noqa: PLC0415 - other commands need no client
+
+    gc.enable()
+    return ask(options)

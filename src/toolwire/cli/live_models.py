@@ -1,0 +1,101 @@
+"""`toolwire models --live`: the models that the providers list themselves.
+
+Rules of this file:
+- Without a provider, those are asked that have a key, and the local ones that answer.
+- A provider that fails is reported, and the others are listed.
+"""
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+from toolwire.cli.chosen_model import check_key, with_stored_key
+from toolwire.client.one_request import OneRequestTransport
+from toolwire.errors import InvalidBody, ToolwireError, UserError
+from toolwire.providers import PROVIDERS, Provider
+from toolwire.providers.addressing import headers_of, url_of
+from toolwire.wire.bodies import read_body
+from toolwire.wire.transport import HttpRequest, Timeouts, TransportError
+
+_TIMEOUTS = Timeouts(connect=3, first=15, between=15, total=30)
+_LONGEST = 16 * 1024 * 1024
+_MOST_PAGES = 50
+# The path of each wire's list, the field that holds it, and the fields of a model's name.
+_LISTS = {
+    "openai-chat": ("/v1/models", "data", "id"),
+    "openai-responses": ("/v1/models", "data", "id"),
+    "anthropic": ("/v1/models?limit=1000", "data", "id"),
+    "gemini": ("/v1beta/models?pageSize=1000", "models", "name"),
+    "ollama": ("/api/tags", "models", "name"),
+}
+
+
+def provider_at(preset: Provider, base_url: str | None) -> Provider:
+    """Return the provider at `base_url`, or at its usual address with its stored key."""
+    if base_url is None:
+        provider = with_stored_key(preset.placed())
+        check_key(provider)
+        return provider
+    moved = preset.with_options(base_url=base_url.rstrip("/"))
+    return moved.with_options(api_key="") if moved.lacks_key() else moved
+
+
+def live_models(provider: Provider) -> list[str]:
+    """Return the names of the models that `provider` lists, page by page. Raise ToolwireError if it fails."""
+    path, field, name = _LISTS[provider.dialect]
+    models: list[str] = []
+    page = ""
+    for _ in range(_MOST_PAGES):
+        body = _get(provider, f"{path}{page}")
+        rows = body.get(field)
+        if not isinstance(rows, list):
+            raise UserError(f"the answer has no list {field!r}", path=provider.name)
+        models += [str(row[name]).removeprefix("models/") for row in rows if isinstance(row, dict) and row.get(name)]
+        page = _next_page(body)
+        if not page:
+            break
+    return models
+
+
+def _next_page(body: dict[str, Any]) -> str:
+    """Return the end of the next page's path, as Anthropic and Gemini name it; empty on the last page."""
+    if body.get("has_more") and body.get("last_id"):
+        return f"&after_id={body['last_id']}"
+    return f"&pageToken={body['nextPageToken']}" if body.get("nextPageToken") else ""
+
+
+def _get(provider: Provider, path: str) -> dict[str, Any]:
+    request = HttpRequest("GET", url_of(provider, path), headers_of(provider), b"")
+    answer = OneRequestTransport().send(request, _TIMEOUTS)
+    with contextlib.closing(answer):
+        data = b""
+        while len(data) <= _LONGEST and (piece := answer.read()):
+            data += piece
+    if answer.status != 200:
+        text = " ".join(data[:300].decode(errors="replace").split())
+        raise UserError(f"its list of models: status {answer.status}: {text}", path=provider.name)
+    try:
+        body = read_body(data)
+    except InvalidBody as problem:
+        raise UserError(f"its list of models: {problem}", path=provider.name) from None
+    if not isinstance(body, dict):
+        raise UserError("its list of models is no object", path=provider.name)
+    return body
+
+
+def reachable_models(provider: Provider | None) -> Iterator[tuple[str, list[str] | ToolwireError]]:
+    """Yield each provider's name with its models, or with its error."""
+    for one in [provider] if provider is not None else _configured():
+        try:
+            yield one.name, live_models(one)
+        except TransportError as problem:
+            if provider is not None or not one.local:
+                yield one.name, problem
+        except ToolwireError as problem:
+            yield one.name, problem
+
+
+def _configured() -> list[Provider]:
+    """Return the providers that have a key, and the local ones; of several at one address, the first."""
+    ready = [one for one in (with_stored_key(preset.placed()) for preset in PROVIDERS.values()) if not one.lacks_key()]
+    return list({one.base_url.removesuffix("/v1"): one for one in reversed(ready)}.values())[::-1]

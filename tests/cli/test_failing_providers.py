@@ -1,0 +1,142 @@
+"""`run` and `chat` with a provider that answers 401, 429 or nothing: on terminals, without colours, and in a pipe."""
+
+import contextlib
+import json
+import socket
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.commands import project, say, terminal
+from toolwire.cli.screen import count_columns
+
+WORDS = {401: "Incorrect API key.", 429: "Rate limit reached."}
+
+
+@contextlib.contextmanager
+def failing(status: int) -> Iterator[str]:
+    """Serve an error to each request, or no answer at all for the status 0; yield the address."""
+    over = threading.Event()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["content-length"]))
+            if not status:
+                over.wait(60)
+                return
+            body = json.dumps({"error": {"message": WORDS[status], "type": "any", "code": None}}).encode()
+            self.send_response(status)
+            self.send_header("content-type", "application/json")
+            self.send_header("content-length", str(len(body)))
+            self.send_header("retry-after", "0")
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_words: Any) -> None:
+            """Print nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/v1"
+    finally:
+        over.set()
+        server.shutdown()
+        server.server_close()
+
+
+def refusing() -> str:
+    """Return an address at which nothing listens."""
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return f"http://127.0.0.1:{one.getsockname()[1]}/v1"
+
+
+def place(url: str, folder: Path) -> list[str]:
+    return ["--model", "openai/m", "--base-url", url, "--cwd", str(project(folder))]
+
+
+@pytest.mark.parametrize("status", WORDS)
+def test_in_a_pipe_the_error_is_told_and_the_output_is_empty(
+    capfd: Any, monkeypatch: Any, tmp_path: Path, status: int
+) -> None:
+    with failing(status) as url:
+        ran = say(capfd, monkeypatch, tmp_path, "run", "go", *place(url, tmp_path))
+        chatted = say(capfd, monkeypatch, tmp_path, "chat", *place(url, tmp_path), given="go\n/compact\n/undo\n/cost\n")
+    assert (ran.code, ran.out, WORDS[status] in ran.told) == (1, "", True)
+    assert (chatted.code, chatted.out, WORDS[status] in chatted.told) == (0, "", True)
+    assert "there is nothing to summarize yet" in chatted.told
+    assert ("the key is that of OPENAI_API_KEY" in ran.told) is (status == 401)
+    assert "Traceback" not in ran.text + chatted.text
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("columns", [120, 40])
+@pytest.mark.parametrize("more", [{}, {"NO_COLOR": "1"}], ids=["colours", "no colours"])
+@pytest.mark.parametrize("status", WORDS)
+def test_on_a_terminal_the_error_is_shown_and_the_chat_goes_on(
+    tmp_path: Path, status: int, more: dict[str, str], columns: int
+) -> None:
+    with (
+        failing(status) as url,
+        terminal(tmp_path, "chat", *place(url, tmp_path), columns=columns, **more) as shown,
+    ):
+        for _ in range(2):
+            shown.prompted()
+            shown.type("go\r")
+            shown.when(lambda: WORDS[status] in " ".join(shown.plain.split()))
+        shown.prompted()
+        shown.type("\x04")
+        assert shown.end() == 0
+    assert max(map(count_columns, shown.plain.splitlines()), default=0) <= columns
+    assert ("\x1b[31m" in shown.said) is False or not more
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("columns", [120, 40])
+def test_nothing_listens(tmp_path: Path, columns: int) -> None:
+    with terminal(tmp_path, "run", "go", *place(refusing(), tmp_path), columns=columns) as shown:
+        assert shown.end() == 1
+    text = " ".join(shown.plain.split())
+    assert "nothing answers at http://127.0.0.1:" in text
+    assert "Traceback" not in text
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("columns", [120, 40])
+def test_a_server_that_never_answers_is_waited_for_and_can_be_stopped(tmp_path: Path, columns: int) -> None:
+    with failing(0) as url, terminal(tmp_path, "chat", *place(url, tmp_path), columns=columns) as shown:
+        shown.prompted()
+        shown.type("go\r")
+        shown.until("waiting for the model, 1 s")
+        shown.interrupt()
+        shown.until("interrupted")
+        shown.prompted()
+        shown.type("/cost\r")
+        shown.until("openai/m: 0 requests")
+        shown.prompted()
+        shown.type("\x04")
+        assert shown.end() == 0
+        assert shown.is_as_it_was()
+
+
+@pytest.mark.slow
+def test_a_summary_that_is_not_answered_can_be_stopped(tmp_path: Path) -> None:
+    """The chat continues a conversation at a server that never answers."""
+    from toolwire.testing import simulate
+
+    with simulate(["One."]) as model, terminal(tmp_path, "run", "go", *place(model.url, tmp_path)) as shown:
+        assert shown.end() == 0
+    with failing(0) as url, terminal(tmp_path, "chat", "--continue", *place(url, tmp_path), columns=80) as shown:
+        shown.prompted()
+        shown.type("/compact\r")
+        shown.until("summarizing the conversation, 1 s")
+        shown.interrupt()
+        shown.until("the summary was stopped; the conversation is as it was")
+        shown.prompted()
+        shown.type("\x04")
+        assert shown.end() == 0
