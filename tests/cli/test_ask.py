@@ -493,7 +493,7 @@ def test_a_reader_that_leaves_is_no_error(tmp_path: Path) -> None:
 
 
 MEASURE = """
-import glob, http.server, subprocess, sys, threading
+import glob, http.server, resource, subprocess, sys, threading
 used = []
 class Answer(http.server.BaseHTTPRequestHandler):
     def do_POST(self):
@@ -510,7 +510,12 @@ for _ in range(8):
     command = [sys.executable, "-m", "toolwire", "ask", "Hi there.", *options]
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     process.wait()
-print(min(used) / 1e9)
+def bare():
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run([sys.executable, "-c", "pass"], check=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+print(min(used) / 1e9, min(bare() for _ in range(8)))
 """
 
 
@@ -521,7 +526,9 @@ def test_little_cpu_is_used_before_the_request_is_sent(tmp_path: Path) -> None:
     ran = subprocess.run(
         [sys.executable, "-c", MEASURE], env=environment(tmp_path), capture_output=True, text=True, check=True
     )
-    assert 0.01 < float(ran.stdout) <= 0.15
+    used, bare = map(float, ran.stdout.split())
+    # On a machine that is slow at the moment, so many times what Python alone takes in the same minute.
+    assert 0.01 < used <= max(0.15, 15 * bare)
 
 
 @pytest.mark.slow
