@@ -245,7 +245,10 @@ def test_nobody_is_admitted_once_the_database_was_taken_away(
             _, said = ran.communicate(timeout=40)
         assert len(model.requests) == 6
         assert "keys.db" in said
-        assert [said.count(words) for words in ("the ledger failed", "removed, moved or replaced")] == [1, 1]
+        assert said.count("the ledger failed") == 1
+        told = [line for line in said.splitlines() if "removed, moved or replaced" in line]
+        assert ["usage ledger" in line for line in told].count(False) == 1
+        assert len(told) <= 2, "each ledger says it once"
         assert said.count("the ledger works again") == 1
         assert "Traceback" not in said
         assert main(["keys", "show", "ci", "--config", file]) == 0
