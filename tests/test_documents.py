@@ -169,7 +169,11 @@ def test_the_tree_of_exceptions_names_every_one() -> None:
         known |= more
     named = set(re.findall(r"\w+", str(errors.__doc__)))
     assert len(known) >= 30
-    assert {name for name in known if not name.startswith("_")} <= named
+    public = {name for name in known if not name.startswith("_")}
+    assert public <= named
+    reference = (ROOT / "docs" / "reference.md").read_text("utf-8")
+    [table] = re.findall(r"(?s)\n## Errors\n(.*?)\n## ", reference)
+    assert set(re.findall(r"(?m)^\| `(\w+)`", table)) == public
 
 
 def test_an_extra_is_quoted_for_shells_that_expand_brackets() -> None:
