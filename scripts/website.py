@@ -27,7 +27,7 @@ OUTSIDE = {
     "CONTRIBUTING.md": "contributing.md",
     "CHANGELOG.md": "changelog.md",
 }
-DECISIONS = "decisions/index.md"
+DECISIONS = "decisions.md"
 SHOWN = 40  # of the dead links
 FILES = "files"  # what documents link to, and is no document: examples, the licence
 _FENCE = re.compile(r"^ *(```|~~~)")
@@ -101,7 +101,7 @@ def pages_of(root: Path = ROOT) -> list[Page]:
     pages = [
         Page(paths[source], source, staged(file.read_text("utf-8"), source, paths)) for source, file in sources.items()
     ]
-    pages.append(Page(DECISIONS, "docs/decisions", _decisions([page for page in pages if "decisions/" in page.path])))
+    pages.append(Page(DECISIONS, "docs/decisions", _decisions([page for page in pages if page.path.startswith("decisions/")])))
     order = {path: number for number, (path, _, _) in enumerate(navigation())}
     return sorted(pages, key=lambda page: order.get(page.path, len(order)))
 
@@ -163,7 +163,7 @@ def _decisions(pages: list[Page]) -> str:
         "Why toolwire is as it is: each page has one decision, its reasons and its figures.",
         "",
     ]
-    lines += [f"- {page.path[10:20]}: [{page.title}]({page.path[10:]})" for page in reversed(pages)]
+    lines += [f"- {page.path[10:20]}: [{page.title}]({page.path})" for page in reversed(pages)]
     return "\n".join(lines) + "\n"
 
 

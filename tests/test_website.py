@@ -40,7 +40,7 @@ def test_a_link_of_the_repository_is_a_link_of_the_site() -> None:
     assert website.staged(text, "docs/do/a.md", paths).split() == [
         "[a](../programs/index.md#b)",
         "[b](../files/examples/x.py)",
-        "[c](../decisions/index.md)",
+        "[c](../decisions.md)",
         "[d](https://a.b/c)",
         "[e](#f)",
     ]
