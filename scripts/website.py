@@ -101,7 +101,8 @@ def pages_of(root: Path = ROOT) -> list[Page]:
     pages = [
         Page(paths[source], source, staged(file.read_text("utf-8"), source, paths)) for source, file in sources.items()
     ]
-    pages.append(Page(DECISIONS, "docs/decisions", _decisions([page for page in pages if page.path.startswith("decisions/")])))
+    decisions = [page for page in pages if page.path.startswith("decisions/")]
+    pages.append(Page(DECISIONS, "docs/decisions", _decisions(decisions)))
     order = {path: number for number, (path, _, _) in enumerate(navigation())}
     return sorted(pages, key=lambda page: order.get(page.path, len(order)))
 
