@@ -233,6 +233,7 @@ def write_for_machines(pages: list[Page], site: Path) -> None:
         twin = site / page.path
         twin.parent.mkdir(parents=True, exist_ok=True)
         twin.write_text(as_markdown(page), "utf-8")
+        _name_twin(site / page.url / "index.html", page)
         name, part = titles.get(page.path, ("", "Optional"))
         if part != section:
             section = part
@@ -241,6 +242,14 @@ def write_for_machines(pages: list[Page], site: Path) -> None:
     (site / "llms.txt").write_text(re.sub(r"\n{3,}", "\n\n", "\n".join(index)) + "\n", "utf-8")
     text = "\n\n".join(f"<!-- {page.path} -->\n\n{page.text.strip()}" for page in pages)
     (site / "llms-full.txt").write_text(f"{text}\n", "utf-8")
+
+
+def _name_twin(file: Path, page: Page) -> None:
+    """Name a page's Markdown in the head of its HTML, so that a program that reads the one finds the other."""
+    if file.exists():
+        link = relpath(page.path, page.url or ".")
+        tag = f'<link rel="alternate" type="text/markdown" href="{link}">\n'
+        file.write_text(file.read_text("utf-8").replace("</head>", f"{tag}</head>", 1), "utf-8")
 
 
 def as_markdown(page: Page) -> str:

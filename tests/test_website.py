@@ -84,6 +84,16 @@ def test_machines_get_every_page(tmp_path: Path) -> None:
     assert [*website.dead_links(tmp_path)] == []
 
 
+def test_the_html_of_a_page_names_its_markdown(tmp_path: Path) -> None:
+    for url in ("", "do/chat/"):
+        (tmp_path / url).mkdir(parents=True, exist_ok=True)
+        (tmp_path / url / "index.html").write_text("<head></head><body></head>")
+    website.write_for_machines(PAGES, tmp_path)
+    named = '<head><link rel="alternate" type="text/markdown" href="{}">\n</head><body></head>'
+    assert (tmp_path / "index.html").read_text() == named.format("index.md")
+    assert (tmp_path / "do" / "chat" / "index.html").read_text() == named.format("../chat.md")
+
+
 def test_the_title_and_the_summary_of_a_page() -> None:
     page = website.Page("do/a.md", "docs/do/a.md", '# Ask `x`\n\n![p](p.svg)\n\nAsk *"it"* [here](b.md). Then go.\n')
     assert (page.title, page.summary, page.url) == ("Ask x", 'Ask "it" here.', "do/a/")
