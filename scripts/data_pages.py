@@ -144,7 +144,7 @@ def _intro(name: str, provider: Provider) -> Iterator[str]:
     yield from ('with simulate(["Hello, Ann."]) as model:', '    here = {"base_url": model.url, "api_key": "any"}')
     yield from (f'    print(generate("I am Ann.", model="{name}/{example}", **here).content)', "```")
     yield from ("", "```text", "Hello, Ann.", "```", "")
-    key = f"set {_variables(provider)}, and " if provider.env else ""
+    key = f"set {_variables(provider)}, and " if provider.env and not provider.local else ""
     yield f"To ask the real server, {key}leave out `simulate` and `**here`. On the command line it is"
     yield f'`--model {name}/{example}`, in a route of the gateway `to = ["{name}/{example}"]`.'
     yield from ("", "| | |", "|---|---|", f"| address | `{provider.base_url}` |")
@@ -161,7 +161,8 @@ def _key(provider: Provider) -> str:
     if not provider.env:
         return f"none; `{provider.api_key}` is sent" if provider.api_key else "none"
     header = "Authorization: Bearer" if provider.auth == "Authorization" else provider.auth
-    return f"{_variables(provider)}, sent as `{header}`"
+    optional = "; a local server needs none" if provider.local else ""
+    return f"{_variables(provider)}, sent as `{header}`{optional}"
 
 
 def _variables(provider: Provider) -> str:
