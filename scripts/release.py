@@ -37,11 +37,11 @@ SECONDS = 600
 
 
 class Failed(Exception):
-    """A release must not be published. The message says what is wrong with it."""
+    """A release must not be published. The message names the reason."""
 
 
 class Artifacts(NamedTuple):
-    """What one build made."""
+    """The wheel and the sdist of one build."""
 
     wheel: Path
     sdist: Path
@@ -205,9 +205,9 @@ def environment(folder: Path, requirements: str, wheel: Path) -> Path:
 def start_core(python: Path) -> None:
     """Import the package, and run its first command."""
     folder = python.parent.parent
-    place = run([python, "-I", "-c", "import toolwire; print(toolwire.__file__)"], folder).strip()
-    if not Path(place).is_relative_to(folder):
-        raise Failed(f"`import toolwire` imports {place}, which is not the one that was installed")
+    path = run([python, "-I", "-c", "import toolwire; print(toolwire.__file__)"], folder).strip()
+    if not Path(path).is_relative_to(folder):
+        raise Failed(f"`import toolwire` imports {path}, which is not the one that was installed")
     command = python.with_name("toolwire")
     run([command, *first_command(run([command, "--help"], folder))], folder)
 
@@ -243,7 +243,7 @@ def _ask(url: str) -> str:
     return str(body.get("content", [{}])[0].get("text", body))
 
 
-# What it consists of
+# Contents of a release
 
 
 def bill_of_materials(python: Path, file: Path) -> dict[str, Any]:
@@ -288,9 +288,9 @@ def _licence(component: Mapping[str, Any]) -> str:
     """Return the licence of a component: an expression, or the identifiers, or the names that it states."""
     stated = component.get("licenses", ())
     expressions = [one["expression"] for one in stated if "expression" in one]
-    found = [one["license"] for one in stated if "license" in one]
-    ids = [one["id"] for one in found if "id" in one]
-    names = [one["name"] for one in found if not str(one.get("name", "declared")).startswith("declared")]
+    plain = [one["license"] for one in stated if "license" in one]
+    ids = [one["id"] for one in plain if "id" in one]
+    names = [one["name"] for one in plain if not str(one.get("name", "declared")).startswith("declared")]
     return " or ".join(dict.fromkeys(str(one).rpartition(" :: ")[2] for one in expressions or ids or names))
 
 
