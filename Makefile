@@ -11,7 +11,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint check planted lengths bench conformance torture torture-short programs packages fix docs rooms rows walks lock clean
+.PHONY: help demo test lint check planted lengths bench conformance torture torture-short programs packages fix docs site release-check rooms rows walks lock clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -68,11 +68,19 @@ fix: .venv/.check ## format, and fix what lint can fix
 packages: ## install the programs that the code tools use: ripgrep and bubblewrap (Debian)
 	@scripts/packages
 
-docs: .venv/.test ## generate pages from the code: support matrix, names for checkers, reference, options
+docs: .venv/.test ## generate pages from the code: support matrix, names for checkers, reference, options, providers, pictures
 	$(BIN)/python scripts/support_matrix.py
 	$(BIN)/python scripts/stub.py
 	$(BIN)/python scripts/reference.py
 	$(BIN)/python scripts/options.py
+	$(BIN)/python scripts/data_pages.py
+	$(BIN)/python scripts/diagrams.py
+
+site: .venv-site/.site ## build the site in site/ with Zensical, with its pages for machines; fail on a dead link
+	@.venv-site/bin/python scripts/website.py $(ARGS)
+
+release-check: .venv-release/.release ## build the commit twice, start it in bare environments, write dist/ with its bill of materials
+	@.venv-release/bin/python scripts/release.py $(ARGS)
 
 rooms: .venv/.test ## print rooms, layers and lines; ARGS="--at REVISION" those of an earlier commit
 	@$(BIN)/python scripts/rooms.py $(ARGS)
@@ -87,7 +95,7 @@ lock: ## resolve the dependencies again: uv.lock and requirements/ (needs uv)
 	@scripts/lock $(ARGS)
 
 clean: ## remove everything that the other commands created
-	rm -rf .programs .venv .venv-bench .venv-conformance-* .venv-newest .venv-peers .venv-proxy .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis dist
+	rm -rf .programs .venv .venv-bench .venv-conformance-* .venv-newest .venv-peers .venv-proxy .venv-release .venv-site .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis dist site .site .cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 .venv/.%: requirements/%.txt pyproject.toml scripts/environment
@@ -104,4 +112,12 @@ clean: ## remove everything that the other commands created
 
 .venv-proxy/.%: requirements/%.txt pyproject.toml scripts/environment
 	@scripts/environment .venv-proxy requirements/$*.txt
+	@touch $@
+
+.venv-release/.%: requirements/%.txt scripts/environment
+	@scripts/environment .venv-release requirements/$*.txt alone
+	@touch $@
+
+.venv-site/.%: requirements/%.txt scripts/environment
+	@scripts/environment .venv-site requirements/$*.txt alone
 	@touch $@

@@ -1,4 +1,4 @@
-"""Write docs/public-names.md, and the tables of docs/reference.md: settings, items of a stream, public names.
+"""Write docs/public-names.md, and the tables of docs/reference.md: settings, items, errors, losses, public names.
 
 Rule: sentences are those of docstrings, and signatures those of the code. None is written by hand.
 """
@@ -11,6 +11,7 @@ from pathlib import Path
 import griffe
 
 import toolwire
+from toolwire.encoding import severities
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 BEGIN, END = "<!-- made by `make docs` from the code -->\n", "<!-- end of what `make docs` makes -->\n"
@@ -54,7 +55,7 @@ def pages() -> dict[Path, str]:
     package = _package()
     names, reference = offered(package), DOCS / "reference.md"
     before, _, rest = reference.read_text().partition(BEGIN)
-    made = "\n".join((*_settings(package), *_items(package, names), *_index(names)))
+    made = "\n".join((*_settings(package), *_items(package, names), *_errors(package), *_losses(), *_index(names)))
     described = "\n".join(line for name, one in names.items() for line in _described(name, one))
     return {
         reference: f"{before}{BEGIN}\n{made}\n{END}{rest.partition(END)[2]}",
@@ -115,6 +116,46 @@ def _items(package: griffe.Object, names: Names) -> Iterator[str]:
         fields = [one for one in members_of(names[name]) if one.is_attribute and "property" not in one.labels]
         yield f"| `{name}` | {_sentence(names[name])} | {', '.join(f'`{field.name}`' for field in fields)} |"
     yield ""
+
+
+def _errors(package: griffe.Object) -> Iterator[str]:
+    yield from ("## Errors", "", "Every exception that toolwire raises itself. `ToolwireError` is the base of all.", "")
+    yield from ("| error | derives from | what it is |", "|---|---|---|")
+    for one in _classes(package):
+        bases = [base.name for base in one.mro()]
+        if (one.name == "ToolwireError" or "ToolwireError" in bases) and not one.name.startswith("_"):
+            yield f"| `{one.name}` | {f'`{bases[0]}`' if bases else ''} | {_sentence(one)} |"
+    yield ""
+
+
+def _classes(module: griffe.Object) -> Iterator[griffe.Class]:
+    """Yield every class of a package, those of its own modules in their order."""
+    for member in module.members.values():
+        if isinstance(member, griffe.Class):
+            yield member
+        elif isinstance(member, griffe.Module):
+            yield from _classes(member)
+
+
+def _losses() -> Iterator[str]:
+    """Write the severity of each concept, as `toolwire.encoding.severities` has it."""
+    rows: dict[tuple[str, str], list[str]] = {}
+    for concept, severity in severities._CONCEPTS.items():
+        rows.setdefault((severity, ""), []).append(concept)
+    for (concept, action), severity in severities._CONCEPTS_BY_ACTION.items():
+        rows.setdefault((severity, f", if {action}"), []).append(concept)
+    for body, concepts in severities._CONCEPTS_BY_BODY.items():
+        for concept, severity in concepts.items():
+            rows.setdefault((severity, f", in {'an' if body == 'error' else 'a'} {body}"), []).append(concept)
+    yield from ("## Severities", "", "The severity of a loss by its `concept`. [Losses](#losses) explains them.", "")
+    yield from ("| severity | concepts |", "|---|---|")
+    for (weight, when), names in sorted(rows.items()):
+        yield f"| {weight}{when} | {', '.join(f'`{name}`' for name in sorted(names))} |"
+    yield from (
+        "| minor | every other one that was moved, renamed, merged or defaulted |",
+        "| semantic | every other one |",
+    )
+    yield from ("", "The severity of a value that only one wire has (`...opaque.KEY`) depends on its key.", "")
 
 
 def _index(names: Names) -> Iterator[str]:

@@ -13,6 +13,8 @@ PROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text("utf-8"))
 
 # Which dependency groups each requirement file installs, beside the project's own dependencies.
 ENVIRONMENTS = {
+    "core": [],
+    "all": [],
     "test": ["test"],
     "check": ["dev"],
     "bench": ["bench", "build"],

@@ -1,0 +1,185 @@
+"""Draw the pictures of `docs/understand` as SVG: the wires, a stream, a turn. `make docs` runs this.
+
+The colours follow the reader's system, light or dark, from one set of variables.
+"""
+
+from collections.abc import Callable
+from html import escape
+from pathlib import Path
+
+FOLDER = Path(__file__).resolve().parent.parent / "docs" / "understand"
+STYLE = """
+svg { --paper: #fcfcfa; --ink: #1b1b18; --soft: #6a6962; --line: #cfcec7; --box: #f5f4f0; --accent: #1f4fb8;
+  --lost: #b3261e; --lost-box: #f3dfdc; --good: #256b45; --good-box: #dcebe1; --warm: #8a5a00; --warm-box: #f5e8cf; }
+@media (prefers-color-scheme: dark) {
+  svg { --paper: #171715; --ink: #e8e7e1; --soft: #a3a29a; --line: #45443f; --box: #20201d; --accent: #8fb0ff;
+    --lost: #ff9d94; --lost-box: #3d2321; --good: #8fd0aa; --good-box: #1d3527; --warm: #e3b968; --warm-box: #382d18; }
+}
+.paper { fill: var(--paper); }
+text { fill: var(--ink); font: 13px ui-sans-serif, system-ui, "Segoe UI", Roboto, Arial, sans-serif; }
+.soft { fill: var(--soft); }
+.bold { font-weight: 600; }
+.mono { font: 12px ui-monospace, Menlo, Consolas, "DejaVu Sans Mono", monospace; }
+.accent { fill: var(--accent); }
+.lost { fill: var(--lost); } .good { fill: var(--good); } .warm { fill: var(--warm); }
+.box { fill: var(--box); stroke: var(--line); }
+.box.lost { fill: var(--lost-box); stroke: var(--lost); }
+.box.good { fill: var(--good-box); stroke: var(--good); }
+.box.warm { fill: var(--warm-box); stroke: var(--warm); }
+.box.accent { fill: var(--box); stroke: var(--accent); }
+.arrow { fill: none; stroke: var(--soft); stroke-width: 1.3; }
+.head { fill: var(--soft); }
+.lane { stroke: var(--line); }
+""".strip()
+
+
+class Picture:
+    """A picture that is drawn element by element."""
+
+    def __init__(self, width: int, height: int, title: str) -> None:
+        self.width, self.height, self.title = width, height, title
+        self.elements: list[str] = []
+
+    def text(self, x: float, y: float, text: str, style: str = "", anchor: str = "start") -> None:
+        """Write one line of text, with its baseline at `y`."""
+        self.elements.append(f'<text x="{x}" y="{y}" class="{style}" text-anchor="{anchor}">{escape(text)}</text>')
+
+    def box(self, x: float, y: float, width: float, height: float, lines: str, style: str = "") -> None:
+        """Draw a box, with its lines centred in it; the first one is bold, and a line that begins with ` is code."""
+        self.elements.append(f'<rect x="{x}" y="{y}" width="{width}" height="{height}" rx="7" class="box {style}"/>')
+        rows = lines.split("\n")
+        top = y + height / 2 - 17 * (len(rows) - 1) / 2 + 4.5
+        for number, row in enumerate(rows):
+            looks = "mono" if row.startswith("`") else "bold" if number == 0 else "soft"
+            self.text(x + width / 2, top + 17 * number, row.strip("`"), looks, "middle")
+
+    def arrow(self, *points: tuple[float, float], label: str = "", style: str = "soft") -> None:
+        """Draw an arrow over `points`, with a label above the middle of its first part."""
+        path = " ".join(f"{'ML'[number > 0]}{x} {y}" for number, (x, y) in enumerate(points))
+        self.elements.append(f'<path d="{path}" class="arrow" marker-end="url(#head)"/>')
+        if label:
+            (x1, y1), (x2, y2) = points[0], points[1]
+            self.text((x1 + x2) / 2, (y1 + y2) / 2 - 7, label, style, "middle")
+
+    def line(self, x1: float, y1: float, x2: float, y2: float) -> None:
+        """Draw a hairline."""
+        self.elements.append(f'<path d="M{x1} {y1} L{x2} {y2}" class="lane"/>')
+
+    def svg(self) -> str:
+        """Return the picture as a file."""
+        head = (
+            '<marker id="head" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="8" markerHeight="8" orient="auto">'
+            '<path d="M0 0.5 L7.5 4 L0 7.5 z" class="head"/></marker>'
+        )
+        size = f'viewBox="0 0 {self.width} {self.height}" width="{self.width}" height="{self.height}"'
+        body = "\n".join(self.elements)
+        return (
+            f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" aria-label="{escape(self.title)}">\n'
+            f"<title>{escape(self.title)}</title>\n<style>\n{STYLE}\n</style>\n<defs>{head}</defs>\n"
+            f'<rect class="paper" width="{self.width}" height="{self.height}" rx="8"/>\n{body}\n</svg>\n'
+        )
+
+
+def wires() -> Picture:
+    """Draw the canonical model between the five wires."""
+    picture = Picture(860, 340, "Five wires, and one canonical model between them")
+    names = ("Chat Completions", "Responses", "Messages", "generateContent", "Ollama's chat")
+    for number, name in enumerate(names):
+        y = 24 + number * 50
+        picture.box(24, y, 170, 36, name)
+        picture.box(666, y, 170, 36, name)
+        picture.arrow((194, y + 18), (330, 124 + (number - 2) * 16))
+        picture.arrow((530, 124 + (number - 2) * 16), (666, y + 18))
+    picture.box(330, 74, 200, 136, "canonical model\nrequest\nresponse\nevents of a stream\nerror", "accent")
+    picture.text(262, 26, "decode", "bold", "middle")
+    picture.text(598, 26, "encode", "bold", "middle")
+    picture.arrow((390, 246), (390, 212))
+    picture.box(
+        240, 246, 300, 64, "opaque\nread, not understood, kept beside the value\nwritten again by its own wire alone"
+    )
+    picture.arrow((530, 196), (560, 196), (560, 292), (590, 292))
+    picture.box(590, 266, 246, 52, "a Loss for each value left over\n`messages[2].content[0].signature`", "lost")
+    return picture
+
+
+def stream() -> Picture:
+    """Draw what of a stream is passed on at once, and what is held back."""
+    picture = Picture(860, 330, "A stream: text passes at once, a call when it is complete")
+    for y, first, second in (
+        (24, "bytes", "of the provider"),
+        (116, "events", ""),
+        (208, "your program", "or the client"),
+    ):
+        picture.text(24, y + (22 if not second else 14), first, "bold")
+        picture.text(24, y + 32, second, "soft")
+    for y in (88, 180):
+        picture.line(24, y, 836, y)
+    steps = (
+        (150, "`…I`", "`TextDelta`", "I", ""),
+        (270, "`look.…`", "`TextDelta`", "look.", ""),
+        (390, '`{"city":`', "`CallDelta`", "", ""),
+        (540, '`"Oslo"}`', "`CallDelta`", "", ""),
+        (690, "`stop`", "`CallEnd`", 'get_weather\n`{"city": "Oslo"}`', "good"),
+    )
+    for x, sent, event, shown, style in steps:
+        width = 106 if x < 390 else 146 if style else 136
+        picture.box(x, 28, width, 36, sent)
+        picture.arrow((x + width / 2, 64), (x + width / 2, 120))
+        picture.box(x, 120, width, 36, event, style)
+        if shown:
+            picture.arrow((x + width / 2, 156), (x + width / 2, 208))
+            picture.box(x, 208, width, 50, shown, style)
+    picture.box(390, 208, 286, 50, "held back\npart of a call is never passed on as a call", "warm")
+    picture.text(
+        24,
+        292,
+        "If the stream breaks off before the wire has closed the call, the call does not run: it is in broken_calls,",
+        "soft",
+    )
+    picture.text(24, 310, "with the text that arrived, and the response is marked as incomplete.", "soft")
+    return picture
+
+
+def turn() -> Picture:
+    """Draw one turn of a conversation."""
+    picture = Picture(860, 420, "A turn: request, answer, calls, results")
+    row = (
+        (24, "history\nwhole, never changed"),
+        (238, "what is sent\ncleared, adapted\nmarked for caches"),
+        (452, "provider\nover its wire"),
+    )
+    for x, lines in row:
+        picture.box(x, 40, 170, 76, lines)
+    picture.arrow((194, 78), (238, 78))
+    picture.arrow((408, 78), (452, 78))
+    picture.arrow((622, 78), (666, 78))
+    picture.box(666, 40, 170, 76, "answer\ntext, thinking\ncomplete calls")
+    picture.arrow((751, 116), (751, 176), label="")
+    picture.text(761, 150, "calls", "soft")
+    row = (
+        (666, "validate\nthe arguments\nagainst the schema"),
+        (452, "approve\n`approve=`\nbefore each call"),
+        (238, "run\nlimits of time, size\nand of calls at once"),
+    )
+    for x, lines in row:
+        picture.box(x, 176, 170, 76, lines)
+    picture.arrow((666, 214), (622, 214))
+    picture.arrow((452, 214), (408, 214))
+    picture.arrow((238, 214), (109, 214), (109, 116))
+    picture.text(119, 162, "one result", "soft")
+    picture.text(119, 179, "for each call", "soft")
+    picture.arrow((822, 116), (846, 116), (846, 330), (622, 330))
+    picture.text(730, 322, "no calls", "soft", "middle")
+    picture.box(238, 300, 384, 60, "Done\nanswer · limit · budget · no progress\nrefused · cancelled · error", "good")
+    picture.arrow((323, 252), (323, 300))
+    picture.text(333, 282, "a limit is reached", "soft")
+    picture.text(24, 396, "on_event receives each step before it is executed, and traces= records each call.", "soft")
+    return picture
+
+
+PICTURES: dict[str, Callable[[], Picture]] = {"wires": wires, "stream": stream, "turn": turn}
+
+if __name__ == "__main__":
+    for name, draw in PICTURES.items():
+        (FOLDER / f"{name}.svg").write_text(draw().svg(), "utf-8")
+        print(f"wrote {name}.svg")
