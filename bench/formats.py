@@ -35,7 +35,7 @@ CALL = ToolCall(None, "get_weather", {"city": "Tokyo", "days": [1, 2, 3], "detai
 def answer(name: str, size: int) -> str:
     """Give an answer of about so many characters: words, and calls in between."""
     form = text.format(name)
-    turn = form._writer().weave([Text(WORDS * max(4, size // 8_000)), CALL])  # noqa: SLF001 - an answer is only told together
+    turn = form._writer().write_parts([Text(WORDS * max(4, size // 8_000)), CALL])  # noqa: SLF001 - an answer is only told together
     glue = form.row.between if form.row.shape == "channels" else "\n"
     return glue.join([turn] * max(1, size // len(turn)))
 
