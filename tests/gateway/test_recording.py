@@ -324,6 +324,7 @@ def test_a_gateway_of_a_file_records_for_its_keys(tmp_path: Path) -> None:
     with simulate([["One."], ["Two."]], strict=False) as model:
         file.write_text(SERVED.format(url=model.url))
         keys = [new_key(file, name) for name in ("ann", "ben")]
+        admin = new_key(file, "boss", "--admin")
         environment = {**os.environ, "LOCAL_KEY": KEY, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
         command = [sys.executable, "-m", "toolwire", "serve", "--config", str(file)]
         with running(command, environment) as process:
@@ -338,6 +339,10 @@ def test_a_gateway_of_a_file_records_for_its_keys(tmp_path: Path) -> None:
             assert send(url, "GET", theirs, None, {"x-api-key": keys[0]}).status == 404
             assert send(url, "GET", theirs, None, {"x-api-key": keys[1]}).status == 200
             assert send(url, "GET", "/toolwire/records", None).status == 401
+            assert send(url, "GET", theirs, None, {"x-api-key": admin}).status == 200
+            assert len(records_of(url, admin, 2)) == 2
+            chosen = send(url, "GET", f"/toolwire/records?key_id={pages[1][0]['key']}", None, {"x-api-key": admin})
+            assert [line["key_name"] for line in json.loads(chosen.data)["records"]] == ["ben"]
             other = f"/toolwire/records?key_id={pages[1][0]['key']}"
             lines = json.loads(send(url, "GET", other, None, {"x-api-key": keys[0]}).data)["records"]
             assert [line["key_name"] for line in lines] == ["ann"]
@@ -363,8 +368,8 @@ def running(command: list[str], environment: dict[str, str]) -> Iterator[subproc
             process.kill()
 
 
-def new_key(file: Path, name: str) -> str:
-    command = [sys.executable, "-m", "toolwire", "keys", "create", "--config", str(file), "--name", name]
+def new_key(file: Path, name: str, *more: str) -> str:
+    command = [sys.executable, "-m", "toolwire", "keys", "create", "--config", str(file), "--name", name, *more]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     return subprocess.check_output(command, env=environment, text=True).strip()
 

@@ -113,4 +113,14 @@ def _bisect(one: bytes, other: bytes) -> int:
 
 def _shared_end(one: bytes, other: bytes) -> int:
     """Return how many bytes two texts have in common at their end."""
-    return _shared_beginning(one[::-1], other[::-1])
+    most, count = min(len(one), len(other)), 0
+    while count + _STEP <= most and _before(one, count, _STEP) == _before(other, count, _STEP):
+        count += _STEP
+    rest = min(_STEP, most - count)
+    return count + _bisect(_before(one, count, rest)[::-1], _before(other, count, rest)[::-1])
+
+
+def _before(data: bytes, count: int, size: int) -> bytes:
+    """Return `size` bytes of `data`, before its last `count` bytes."""
+    end = len(data) - count
+    return data[end - size : end]

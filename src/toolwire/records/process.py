@@ -31,14 +31,14 @@ from toolwire.records.record import Record
 from toolwire.records.writer import RecordWriter, StoreLimits
 
 _LOG = logging.getLogger("toolwire.records")
-_REST = 0.05  # seconds between two looks at the queue: records that arrive meanwhile are sent together
+_REST = 0.1  # seconds between two looks at the queue: records that arrive meanwhile are sent together
 _RESTART_SECONDS = 1.0
 _LOG_SECONDS = 60.0
 _LENGTH = 8
 _EXIT_SECONDS = 30.0
 _PIPE_BYTES = 1_048_576
 _SET_PIPE_SIZE = 1031  # Linux: fcntl.F_SETPIPE_SZ, which Python has since 3.10 on Linux alone
-_COUNT_SECONDS = 0.2
+_COUNT_SECONDS = 0.5
 _NICE = 5  # the gateway's requests come first
 
 

@@ -27,10 +27,10 @@ from toolwire.wire.bodies import members_of
 from toolwire.wire.conversation_ids import conversation_of
 
 _LOG = logging.getLogger("toolwire.records")
-_REST = 0.1  # seconds between two batches: records that arrive meanwhile are committed together
+_REST = 0.4  # seconds between two batches: records that arrive meanwhile are committed together
 _IDLE = 30.0  # seconds after which an idle thread looks for expired records
 _LOG_SECONDS = 60.0
-_BATCH = 200
+_BATCH = 500
 _EXIT_SECONDS = 30.0
 _WAITING, _WAITING_BYTES = 1000, 33_554_432  # from which a caller that can wait waits
 _RETRIES = 3

@@ -19,6 +19,7 @@ from toolwire.scrubbing.texts import key_patterns
 _LOOKAROUND = re.compile(r"\(\?<?[=!]")
 _BLANKS = bytes(range(9, 14)) + bytes(range(28, 33))
 _LOOSE_LENGTH = 8
+_LONG_START = 3
 _SIZE_LIMIT = 100_000_000
 _Finder = Callable[[str], bool]
 # An escaped character, which hides what a text contains, and the maps that name their own value.
@@ -36,7 +37,7 @@ class SecretScreen:
 
     def __init__(self, secrets: Collection[str] = ()) -> None:
         forms, loose = forms_of(secrets), loose_forms_of(secrets)
-        self._keys, self._names, self._markup = _usual_finders()
+        self._starts, self._keys, self._names, self._markup = _usual_finders()
         self._forms = _finder(map(re.escape, forms)) if forms else None
         self._folded = _finder(map(re.escape, loose)) if loose else None
         self._loose = _finder(f"(?i:{_spaced(form[:_LOOSE_LENGTH])})" for form in loose) if loose else None
@@ -44,7 +45,7 @@ class SecretScreen:
     def may_hide(self, text: str) -> bool:
         """Return False if scrubbing `text` would certainly hide nothing."""
         try:
-            if self._keys(text) or (self._forms is not None and self._forms(text)):
+            if (self._starts(text) and self._keys(text)) or (self._forms is not None and self._forms(text)):
                 return True
             if not text.isascii():
                 return bool((self._loose is not None and self._loose(text)) or declared_fields().may_occur_in(text))
@@ -62,12 +63,19 @@ def _spaced(form: str) -> str:
 
 
 @lru_cache(1)
-def _usual_finders() -> tuple[_Finder, _Finder, _Finder]:
-    """Return what finds keys and escapes, names with a sign behind them, and names in markup."""
+def _usual_finders() -> tuple[_Finder, _Finder, _Finder, _Finder]:
+    """Return what finds the starts of keys, keys and escapes, names with a sign behind them, and names in markup."""
     # Without the conditions on what is before and behind, a pattern finds what it did and more.
-    keys = [_without_lookarounds(pattern).replace(r"\Z", r"\z") for pattern in key_patterns()]
+    keys = [(start, _without_lookarounds(pattern).replace(r"\Z", r"\z")) for start, pattern in key_patterns()]
+    # A short start, such as `gh`, is in every text: the whole pattern is looked for at once.
+    starts = [re.escape(start) if len(start) >= _LONG_START else pattern for start, pattern in keys]
     hints = [hint.decode() for hint in declared_fields().hints]
-    return _finder([*keys, _ESCAPES]), _finder(hints), _finder(hint.removesuffix("=") for hint in hints)
+    return (
+        _finder([*starts, _ESCAPES]),
+        _finder([*(pattern for _, pattern in keys), _ESCAPES]),
+        _finder(hints),
+        _finder(hint.removesuffix("=") for hint in hints),
+    )
 
 
 def _without_lookarounds(pattern: str) -> str:

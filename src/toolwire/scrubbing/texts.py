@@ -113,9 +113,9 @@ _PATTERNS = [
 ]
 
 
-def key_patterns() -> list[str]:
-    """Return the patterns of keys as texts."""
-    return [pattern.pattern for _, _, pattern in _PATTERNS]
+def key_patterns() -> list[tuple[str, str]]:
+    """Return the patterns of keys as texts, each with the start that its matches contain."""
+    return [(start, pattern.pattern) for start, _, pattern in _PATTERNS]
 
 
 # No key is shorter, except in a URL. A key that is shorter than `_PLAIN_KEY` contains one of `_KEY_SIGN`.
