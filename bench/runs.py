@@ -20,7 +20,7 @@ import sqlalchemy as sa
 from tests.runs.scripted import given, turns
 from tests.traces.postgres import Unavailable, start
 from toolwire import Runs, tool
-from toolwire.traces.databases import with_driver
+from toolwire.databases.opening import with_driver
 
 TURNS = (10, 100, 300)
 TIMES = 3

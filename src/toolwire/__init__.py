@@ -54,7 +54,7 @@ _DOORS = {
     **{
         name: name
         for name in (
-            "aio catalogue declarations errors loop mcp providers resolvers schema testing text text_tagged "
+            "aio catalogue declarations errors loop mcp providers records resolvers schema testing text text_tagged "
             "tool_calls traces translate"
         ).split()
     },

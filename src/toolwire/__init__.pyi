@@ -113,6 +113,7 @@ from toolwire import errors as errors
 from toolwire import loop as loop
 from toolwire import mcp as mcp
 from toolwire import providers as providers
+from toolwire import records as records
 from toolwire.encoding import repair as repair
 from toolwire import resolvers as resolvers
 from toolwire import schema as schema
@@ -144,7 +145,7 @@ __all__ = [
     "Unknown", "UnknownDialect", "UnknownTool", "Usage", "UsageDelta", "accumulate", "aio", "approved",
     "catalogue", "checkable", "codec", "conversation", "cost", "declarations", "dialect", "errors",
     "events_of", "execute", "filtered", "generate", "loop", "mcp", "partial_json", "prefixed",
-    "providers", "renamed", "repair", "resolver", "resolver_fn", "resolvers", "schema", "session_tools",
-    "stream", "testing", "text", "text_tagged", "tool", "tool_calls", "tool_loop", "traces",
-    "translate",
+    "providers", "records", "renamed", "repair", "resolver", "resolver_fn", "resolvers", "schema",
+    "session_tools", "stream", "testing", "text", "text_tagged", "tool", "tool_calls", "tool_loop",
+    "traces", "translate",
 ]

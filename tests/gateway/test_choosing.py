@@ -10,11 +10,12 @@ import pytest
 
 from tests.gateway.standing import WIRES, Stood, There, at, post, standing
 from toolwire.dialects import dialect
-from toolwire.gateway.choosing import ProviderChooser, conversation_of
+from toolwire.gateway.choosing import ProviderChooser
 from toolwire.gateway.routes import Candidate
 from toolwire.testing import Cut, Fail, Raw, Scenario, Wait, simulate
 from toolwire.types import Context, Error, Message, Request
 from toolwire.wire.bodies import members_of
+from toolwire.wire.conversation_ids import conversation_of
 
 A, B, C = (Candidate(at("http://127.0.0.1:1", "openai"), name) for name in "abc")
 

@@ -14,8 +14,8 @@ from tests.runs.scripted import given, turns
 from tests.runs.test_workers import worker
 from toolwire import Runs, tool
 from toolwire.codetools import CodeTools
+from toolwire.databases import file_watch
 from toolwire.errors import StoreFailed
-from toolwire.traces import file_watch
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="commands run on Linux only")
 COMMANDS = (

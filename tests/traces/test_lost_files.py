@@ -21,10 +21,11 @@ from tests.client.faces import lead
 from tests.traces.making import change, made, record
 from toolwire import LoopLimits, ToolCall, tool, traces
 from toolwire.codetools import CodeTools
+from toolwire.databases import file_watch
 from toolwire.errors import StoreFailed
 from toolwire.resolvers.execution import execute
 from toolwire.testing import simulate
-from toolwire.traces import databases, file_watch
+from toolwire.traces import databases
 from toolwire.traces.store import Store
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows keeps files that are open")

@@ -38,6 +38,8 @@ GROUPS: dict[str, dict[str, Command]] = {
     "look": {
         "models": Command("translation", "list the models of the catalogue with prices, or those of a live server"),
         "traces": Command("traces", "read and verify the record of tool calls"),
+        "record": Command("records", "read and export the records of exchanges"),
+        "replay": Command("records", "send a recorded request to another model, and compare the answers"),
         "runs": Command("runs", "list, show, cancel, answer, resume, limit and prune durable runs"),
     },
     "wires and tools": {

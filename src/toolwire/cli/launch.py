@@ -25,7 +25,7 @@ from msgspec.structs import replace
 from toolwire.cli.commands import SUMMARIES
 from toolwire.cli.parsing import require_extra
 from toolwire.cli.programs import PROGRAMS, Endpoint, LaunchSetup, Program
-from toolwire.cli.state_paths import state_folder
+from toolwire.cli.state_paths import state_folder, with_records_file
 from toolwire.cli.stored_keys import use_stored_keys
 from toolwire.encoding.families import family_of
 from toolwire.errors import UserError
@@ -79,7 +79,7 @@ def run(options: argparse.Namespace) -> int:
     if command is None:
         raise UserError(f"{program.command} is not installed; install it with: {program.install}")
     use_stored_keys()
-    settings = starting.settings_from(options.config)
+    settings = with_records_file(starting.settings_from(options.config))
     settings = replace(settings, server=replace(settings.server, auth="none"))
     simulated = _SIMULATED if options.simulate and not program.provider else ""
     model = _with_provider(options.model, settings.routes) or simulated

@@ -11,6 +11,7 @@ from typing import Any
 
 from toolwire.cli.commands import SUMMARIES
 from toolwire.cli.parsing import require_extra
+from toolwire.cli.state_paths import with_records_file
 
 
 def add(commands: Any) -> None:
@@ -30,6 +31,7 @@ def run(options: argparse.Namespace) -> int:
         from toolwire.gateway import serving, starting  # noqa: PLC0415 - an extra
         from toolwire.gateway.routes import Routes  # noqa: PLC0415 - likewise
     settings = starting.settings_from(options.config)
+    settings = with_records_file(settings) if not options.check else settings
     address = options.listen or settings.server.listen
     starting.check_listening(settings, address)
     starting.upstream_of(settings, options.config)

@@ -3,6 +3,9 @@
 import os
 from pathlib import Path
 
+from msgspec.structs import replace
+
+from toolwire.config import GatewaySettings
 from toolwire.errors import UserError
 
 TRACES = "TOOLWIRE_TRACES"
@@ -37,6 +40,19 @@ def _folder(variable: str, usual: str, remedy: str) -> Path:
         return (configured if configured.is_absolute() else Path.home() / usual) / "toolwire"
     except RuntimeError as problem:
         raise UserError(f"your home folder is not known here: pass {remedy}") from problem
+
+
+def default_records(*, make: bool) -> str:
+    """Return the URL of the default database of records; with `make`, create its folder."""
+    return _database("records.db", "--database sqlite:///FILE", make=make)
+
+
+def with_records_file(settings: GatewaySettings) -> GatewaySettings:
+    """Return a gateway's settings. If they record and name no database, the records are in the user's state folder."""
+    record = settings.record
+    if record is None or record.database or settings.server.database:
+        return settings
+    return replace(settings, record=replace(record, database=default_records(make=True)))
 
 
 def _database(name: str, option: str, *, make: bool) -> str:

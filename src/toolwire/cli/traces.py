@@ -55,11 +55,11 @@ def _add_filters(command: argparse.ArgumentParser) -> None:
     )
     for name, words in (("since", "from then on"), ("until", "before then")):
         command.add_argument(
-            f"--{name}", type=_instant, help=f"{words}: 2026-11-21T12:00, or 90m, 2h, 7d for a time ago"
+            f"--{name}", type=instant, help=f"{words}: 2026-11-21T12:00, or 90m, 2h, 7d for a time ago"
         )
 
 
-def _instant(text: str) -> datetime:
+def instant(text: str) -> datetime:
     """Return the time of `text`, which is a time or how long ago it was; without a zone it is UTC."""
     try:
         if (ago := duration(text)) is not None:

@@ -1,5 +1,6 @@
 """The async client: the same names as in the sync one."""
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from functools import partial
 from pathlib import Path
@@ -112,10 +113,11 @@ class Client(BaseClient):
         return EventStream(self, request)
 
     async def close(self) -> None:
-        """Close the connections."""
+        """Close the connections, and write the records that wait."""
         close = getattr(self.transport, "aclose", None)
         if callable(close):
             await close()
+        await asyncio.to_thread(self._close_records)
 
     async def __aenter__(self) -> Self:
         return self

@@ -29,6 +29,7 @@ from toolwire.client.options import (
     names_of,
     struct_of,
 )
+from toolwire.client.recording import store_of
 from toolwire.client.settings import ClientOptions, OnChunk, OnEvent, Prompt, Providers, StreamItem
 from toolwire.dialects import traits_of
 from toolwire.errors import InvalidField
@@ -58,7 +59,7 @@ from toolwire.wire.transport import Bounds, Timeouts, Transport
 
 T = TypeVar("T")
 _StartSteps = Callable[["BaseClient", dict[str, Any], bool], Work[T]]
-CONNECTION_OPTIONS = ("timeouts", "retries", "bounds", "fallback", "cache", "readers")
+CONNECTION_OPTIONS = ("timeouts", "retries", "bounds", "fallback", "cache", "readers", "record")
 for _kind in (Timeouts, Retries, Bounds, LoopLimits, Limits):
     readable(_kind)
 
@@ -85,6 +86,8 @@ class BaseClient:
         self.provider, self.model = provider_of(first, model, **given)
         check_methods(transport, "transport", "send" if hasattr(transport, "send") else "asend")
         self.transport: Transport = transport or _default_transport()
+        store, is_opened_here = store_of(connection_options.get("record"))
+        self._own_records = store if is_opened_here else None
         fallback, cache = connection_options.get("fallback"), connection_options.get("cache")
         connection_options |= {
             "timeouts": struct_of(Timeouts, connection_options.get("timeouts"), "timeouts", "total"),
@@ -93,6 +96,7 @@ class BaseClient:
             "fallback": True if fallback is None else fallback,
             "cache": True if cache is None else cache,
             "readers": names_of(connection_options.get("readers"), "readers"),
+            "record": store,
         }
         self.upstream: ProviderConnection = ProviderConnection(
             self.provider, self.provider.speaks(), self.transport, **connection_options
@@ -105,6 +109,11 @@ class BaseClient:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.provider.name!r}, model={self.model!r})"
+
+    def _close_records(self) -> None:
+        """Write the records that wait, if this client has opened their store."""
+        if self._own_records is not None:
+            self._own_records.close()
 
 
 def chat_steps(client: BaseClient, messages: Prompt, settings: Mapping[str, Any]) -> Work[Response]:

@@ -26,6 +26,7 @@ from typing import Any, Self
 from msgspec import Struct
 from msgspec.structs import replace
 
+from toolwire.client.recording import ExchangeRecording
 from toolwire.encoding.families import family_of
 from toolwire.encoding.finish import ending_error
 from toolwire.encoding.ledger import made_by
@@ -128,6 +129,7 @@ class ProviderConnection(Struct):
     - `readers`: the forms of such calls that are parsed besides the protocol.
     - `rejected_thoughts`: the thinking blocks that the server rejected in this conversation.
     - `extra`: fields of each body, unless the request sets them.
+    - `record`: the store of records that gets each exchange, if there is one.
     - `logged_losses`: the sets of losses that were logged. With `warn_losses` false, losses are not logged, because the
       caller shows them.
     """
@@ -148,6 +150,7 @@ class ProviderConnection(Struct):
     logged_losses: set[frozenset[tuple[str, ...]]] = set()
     warn_losses: bool = True
     extra: dict[str, Any] = {}
+    record: Any = None
 
     def for_conversation(self) -> Self:
         """Return a copy with fresh per-conversation state (`text_call_models`, `rejected_thoughts`)."""
@@ -174,6 +177,7 @@ class ExchangeState(Struct):
     deferral: Deferral | None = None
     earlier_texts: Iterable[str] = ()
     over_budget: str = ""
+    recording: ExchangeRecording | None = None
 
     @property
     def partial(self) -> Response | None:
@@ -187,6 +191,20 @@ def exchange_steps(
 ) -> Work[Response | Error]:
     """Send a request, with retries, and return its response or error. The events of a stream are emitted."""
     state = ExchangeState() if state is None else state
+    if upstream.record is None:
+        return (yield from _exchange_steps(upstream, request, state, stop))
+    state.recording = ExchangeRecording(upstream.record, upstream.provider, request)
+    outcome = None
+    try:
+        outcome = yield from _exchange_steps(upstream, request, state, stop)
+    finally:
+        state.recording.finish(outcome, state.partial)
+    return outcome
+
+
+def _exchange_steps(
+    upstream: ProviderConnection, request: Request, state: ExchangeState, stop: Stop | None
+) -> Work[Response | Error]:
     if upstream.provider.lacks_key():
         return _no_key(upstream.provider)
     upstream = _with_text_format(upstream, request, state.earlier_texts)
@@ -349,11 +367,17 @@ def _attempt(
     timeouts = upstream.timeouts
     if deadline is not None:
         timeouts = replace(timeouts, total=max(0.0, deadline - upstream.now()))
+    if state.recording is not None:
+        state.recording.ask(http_request, state.losses)
     try:
         answer = yield _call_transport(upstream.transport, "send", http_request, timeouts, stop)
     except TransportError as problem:
+        if state.recording is not None:
+            state.recording.fail(problem)
         return _failed_attempt(problem)
     state.status = answer.status
+    if state.recording is not None:
+        answer = state.recording.observe(answer)
     try:
         result = yield from _read_answer(upstream, request, answer, state, deadline)
     except GeneratorExit:

@@ -24,7 +24,7 @@ from toolwire.types import Output, Request, Tool
 T = TypeVar("T", bound=msgspec.Struct)
 # The fields of a provider that a caller of `generate` may set.
 SERVER_OPTIONS = ("base_url", "api_key", "headers", "query", "quirks", "format", "completions")
-CLIENT_OPTIONS = ("transport", "timeouts", "retries", "bounds", "fallback", "cache", "readers")
+CLIENT_OPTIONS = ("transport", "timeouts", "retries", "bounds", "fallback", "cache", "readers", "record")
 _EXPECTED = {
     "cancel": "a Cancel",
     "transport": "a Transport, with `send` or `asend`",

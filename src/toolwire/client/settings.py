@@ -38,6 +38,7 @@ from toolwire.wire.transport import Bounds, Timeouts, Transport
 if TYPE_CHECKING:
     from typing_extensions import TypeForm
 
+    from toolwire.records.store import RecordStore
     from toolwire.traces.store import Store
     from toolwire.traces.trace import Scope
 
@@ -192,6 +193,8 @@ class LineOptions(TypedDict, total=False):
     """Whether requests get what the provider's prompt cache needs: a cache mark, or a key (`True`, the default)."""
     readers: Iterable[str]
     """The forms of calls in text that are parsed besides the protocol: names of `text_tagged.READERS`."""
+    record: "RecordStore | str | None"
+    """The store that records both sides of each exchange: the result of `records.open`, or the URL of a database."""
 
 
 class ClientOptions(ProviderOptions, LineOptions, total=False):

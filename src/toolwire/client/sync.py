@@ -158,10 +158,11 @@ class Client(BaseClient):
         return EventStream(self, request)
 
     def close(self) -> None:
-        """Close the connections."""
+        """Close the connections, and write the records that wait."""
         close = getattr(self.transport, "close", None)
         if callable(close):
             close()
+        self._close_records()
 
     def __enter__(self) -> Self:
         return self

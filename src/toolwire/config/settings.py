@@ -136,6 +136,15 @@ class TraceSettings(Struct, frozen=True, forbid_unknown_fields=True):
     failing: Literal["continue", "stop"] = "continue"
 
 
+class RecordSettings(Struct, frozen=True, forbid_unknown_fields=True):
+    """How exchanges are recorded: with or without their bodies, for how long, in how many bytes, and where."""
+
+    bodies: bool = True
+    expires: str = "7d"
+    bytes: int = 1_073_741_824
+    database: str = ""
+
+
 class PriceSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """Dollars for a million tokens."""
 
@@ -158,6 +167,7 @@ class GatewaySettings(Struct, frozen=True, kw_only=True):
     memory: MemorySettings = MemorySettings()
     translation_cache: TranslationCacheSettings = TranslationCacheSettings()
     traces: TraceSettings = TraceSettings()
+    record: RecordSettings | None = None
     prices: dict[str, PriceSettings] = {}
 
 
@@ -171,8 +181,10 @@ _SECTIONS: dict[str, Any] = {
     "memory": MemorySettings,
     "translation_cache": TranslationCacheSettings,
     "traces": TraceSettings,
+    "record": RecordSettings,
     "prices": dict[str, PriceSettings],
 }
+_OPTIONAL = ("record",)  # sections that turn something on by being there
 for _section in _SECTIONS.values():
     readable(_section)
 
@@ -192,6 +204,7 @@ def read_settings(text: str | bytes, where: str = "toolwire.toml") -> GatewaySet
     sections = {
         name: read_section(name, section, tables.get(name, {}), problems) for name, section in _SECTIONS.items()
     }
+    sections |= {name: None for name in _OPTIONAL if name not in tables}
     settings = None if problems else GatewaySettings(**sections)
     problems += [] if settings is None else _problems(settings)
     if problems or settings is None:
@@ -240,7 +253,9 @@ def is_address(text: str) -> bool:
 
 def _problems(settings: GatewaySettings) -> Iterator[str]:
     """Yield the problems that single values do not show."""
-    yield from _problems_of_memory(settings.memory)
+    yield from _problems_of_storage("memory", settings.memory.expires, settings.memory.bytes)
+    if settings.record is not None:
+        yield from _problems_of_storage("record", settings.record.expires, settings.record.bytes, least=1_048_576)
     yield from _problems_of_time("usage.keep", settings.usage.keep)
     if settings.translation_cache.bytes < 0:
         yield f"translation_cache.bytes must be 0 or more, not {settings.translation_cache.bytes}"
@@ -248,6 +263,7 @@ def _problems(settings: GatewaySettings) -> Iterator[str]:
     for path, url, file in (
         ("server.database", settings.server.database, "toolwire.db"),
         ("traces.url", settings.traces.url, "traces.db"),
+        ("record.database", "" if settings.record is None else settings.record.database, "records.db"),
     ):
         if url and not (is_database_url(url) or _VARIABLE.fullmatch(url)):
             yield f'{path} must be "sqlite:///{file}" or "postgresql://HOST/DATABASE", or name a variable ("$NAME")'
@@ -257,12 +273,16 @@ def _problems(settings: GatewaySettings) -> Iterator[str]:
     for name, provider in settings.providers.items():
         yield from _problems_of_provider(f"providers.{name}", provider)
     for name, price in settings.prices.items():
-        if not _PRICED.fullmatch(name):
-            yield f"prices.{name} must be named PROVIDER/MODEL, in its provider's words; * stands for any part of MODEL"
-        if any(one is not None and not 0 <= one < 1e9 for one in msgspec.structs.astuple(price)):
-            yield f"prices.{name} must be dollars for a million tokens, 0 or more"
+        yield from _problems_of_price(f"prices.{name}", price)
     for name, route in settings.routes.items():
         yield from _problems_of_route(f"routes.{name}", route, settings.routes)
+
+
+def _problems_of_price(path: str, price: PriceSettings) -> Iterator[str]:
+    if not _PRICED.fullmatch(path.removeprefix("prices.")):
+        yield f"{path} must be named PROVIDER/MODEL, in its provider's words; * stands for any part of MODEL"
+    if any(one is not None and not 0 <= one < 1e9 for one in msgspec.structs.astuple(price)):
+        yield f"{path} must be dollars for a million tokens, 0 or more"
 
 
 def is_database_url(url: str) -> bool:
@@ -281,10 +301,11 @@ def _problems_of_time(path: str, text: str) -> Iterator[str]:
         yield f"{path} {problem}"
 
 
-def _problems_of_memory(memory: MemorySettings) -> Iterator[str]:
-    yield from _problems_of_time("memory.expires", memory.expires)
-    if memory.bytes < 0:
-        yield f"memory.bytes must be 0 or more, not {memory.bytes}"
+def _problems_of_storage(section: str, expires: str, size: int, least: int = 0) -> Iterator[str]:
+    """Yield the problems of a section that says how many bytes are stored, and for how long."""
+    yield from _problems_of_time(f"{section}.expires", expires)
+    if size < least:
+        yield f"{section}.bytes must be {least} or more, not {size}"
 
 
 def _problems_of_server(server: ServerSettings, admin: AdminSettings) -> Iterator[str]:

@@ -25,7 +25,7 @@ from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 from toolwire.dialects import traits_of
-from toolwire.errors import InvalidBody, InvalidField, ToolwireError
+from toolwire.errors import InvalidBody, InvalidField, StoreFailed, ToolwireError
 from toolwire.gateway import conversations
 from toolwire.gateway.admission import counted
 from toolwire.gateway.auditing import AuditedTurn, visible_keys
@@ -45,6 +45,7 @@ from toolwire.gateway.key_admin import MAX_BODY, KeyAdmin, KeyEvent, check_no_pa
 from toolwire.gateway.keys import NANO, Key, check_program_key, credential_in
 from toolwire.gateway.memory import MemoryPart
 from toolwire.gateway.prices import Prices
+from toolwire.gateway.recording import RequestRecording
 from toolwire.gateway.request_record import RequestRecord
 from toolwire.gateway.response_store import compacted_response, fetch, summary_request, text_of
 from toolwire.gateway.routes import Routes, UpstreamNetwork
@@ -73,6 +74,7 @@ _LOSSES = "/toolwire/requests/"
 _USAGE = "/toolwire/usage"
 # The actions that are for a model. The usage ledger has a row for each of their requests.
 _MODEL_ACTIONS = frozenset({"answer", "count", "compact", "other"})
+_RECORDS = "/toolwire/records"
 # The methods of a stored response.
 _STORED = {"retrieve": ("GET", "DELETE"), "items": ("GET",), "cancel": ("POST",)}
 # The content type of Prometheus' text format.
@@ -184,6 +186,8 @@ class Gateway:
                     await self.context.audit.aclose()
                 if self.context.usage is not None:
                     await self.context.usage.close()
+                if self.context.recorder is not None:
+                    await asyncio.to_thread(self.context.recorder.store.close)
                 await send({"type": "lifespan.shutdown.complete"})
                 return
             if self.context.usage is not None:
@@ -215,6 +219,7 @@ class _Request:
         self.page_origin = ""  # the origin of the web page that sent the request, if it is allowed
         self.audited: ClientRequest | None = None
         self._start = time.monotonic()
+        self.recording: RequestRecording | None = None
         self._task: asyncio.Task[Any] | None = None
 
     async def run(self) -> None:
@@ -277,6 +282,8 @@ class _Request:
 
         Health checks are not logged.
         """
+        if self.recording is not None:
+            self.recording.finish(self.wire, self.outcome)
         outcome, tokens, seconds = self.outcome, self.outcome.tokens, round(time.monotonic() - self._start, 6)
         if self.gateway.context.usage is not None and self.action:
             request_fields = self.identity, time.time(), self.key, self.wire, self.action
@@ -355,7 +362,12 @@ class _Request:
             await self._answer_without_provider(endpoint)
             return
         self.action = endpoint.action if endpoint.action in _MODEL_ACTIONS else ""
+        recorder = self.gateway.context.recorder
         body = await self._read()
+        if recorder is not None:
+            self.recording = recorder.start(
+                self._request_of(endpoint, body), self._start, "toolwire.held" in self.scope
+            )
         match endpoint.action:
             case "answer" | "other":
                 await self._handle_request(endpoint, body)
@@ -466,15 +478,22 @@ class _Request:
 
         `path` replaces the path of the request, and `client` the client itself, for a request that the gateway makes.
         """
-        query = self.scope.get("query_string", b"").decode("latin-1")
-        client_request = ClientRequest(self.identity, endpoint, path or self.path, query, self.headers, body, self.key)
+        client_request = self._request_of(endpoint, body, path)
         client_request.connection_memory = self.scope.get("toolwire.held")
+        if self.recording is not None:
+            client_request.recording = self.recording
+            self.recording.turns = lambda: client_request.turns
         if self.gateway.context.audit is not None and endpoint.action == "answer":
             self.audited = client_request
         client = client or ResponseWriter(self._begin, self._send, self._record)
         await self._until_disconnect(handle_request(self.gateway.context, client_request, client, self.outcome))
         outcome = self.outcome
         self.gateway.context.reports.file(self.identity, self.owner, outcome.model, outcome.provider, outcome.losses)
+
+    def _request_of(self, endpoint: RouteMatch, body: bytes, path: str = "") -> ClientRequest:
+        """Return the request with `body`. `path` replaces its path."""
+        query = self.scope.get("query_string", b"").decode("latin-1")
+        return ClientRequest(self.identity, endpoint, path or self.path, query, self.headers, body, self.key)
 
     async def _until_disconnect(self, work: Coroutine[Any, Any, None]) -> None:
         """Await `work`, and cancel it when the client disconnects."""
@@ -509,12 +528,16 @@ class _Request:
         self.response_started, self.outcome.status = True, status
         if self.first_byte is None:
             self.first_byte = round(time.monotonic() - self._start, 6)
+        if self.recording is not None:
+            self.recording.begin(status, headers)
         await self._asgi_send({"type": "http.response.start", "status": status, "headers": raw_headers})
 
     async def _send(self, data: bytes, more: bool) -> None:
         if not more:
             await self._record_before_end(self.outcome.status)
         self.ended = not more
+        if self.recording is not None:
+            self.recording.send(data)
         await self._asgi_send({"type": "http.response.body", "body": data, "more_body": more})
 
     async def _record_before_end(self, status: int) -> None:
@@ -582,13 +605,11 @@ class _Request:
             if self.path == "/":  # Claude Code checks with it whether the server runs
                 await self._reply(200, b"toolwire gateway\n", "text/plain; charset=utf-8")
                 return
-            if self.path == "/health":
-                await self._reply(200, b'{"status":"ok"}')
+            if self.path in _KEYLESS_PATHS:
+                await self._answer_state()
                 return
-            if self.path == "/ready":
-                accounts = self.gateway.context.accounts
-                lost = accounts is not None and accounts.is_lost()
-                await self._reply(503 if lost else 200, b'{"status":"%s"}' % (b"database lost" if lost else b"ready"))
+            if self.path == _RECORDS or self.path.startswith(_RECORDS + "/"):
+                await self._answer_records()
                 return
             if self.path == "/metrics" and self.gateway.metrics is not None:
                 if self.gateway.admin:
@@ -602,6 +623,13 @@ class _Request:
                 await self._reply(200, self.gateway.context.all_secrets().mask(_write(report)))
                 return
         raise GatewayError("not_found", f"there is nothing at {self.method} {self.path[:200]}")
+
+    async def _answer_state(self) -> None:
+        """Answer `/health`: the process serves; and `/ready`: its database can be reached as well."""
+        accounts = self.gateway.context.accounts
+        lost = self.path == "/ready" and accounts is not None and accounts.is_lost()
+        state = b"database lost" if lost else b"ready" if self.path == "/ready" else b"ok"
+        await self._reply(503 if lost else 200, b'{"status":"%s"}' % state)
 
     def _losses(self) -> dict[str, Any] | None:
         """Return the report of losses that the path names. Return None if there is none, or if another key made it."""
@@ -645,6 +673,24 @@ class _Request:
             await self._reply(200, _write(await usage.sums(query)))
         except InvalidField as problem:
             raise GatewayError("invalid_request", str(problem)) from problem
+
+    async def _answer_records(self) -> None:
+        """Answer with a page of records, or with one record: those of the key, or all for an admin key."""
+        recorder = self.gateway.context.recorder
+        if recorder is None:
+            raise GatewayError("not_found", "nothing is recorded here: the settings have no section [record]")
+        readable_by = None if self.key is None or self.key.is_admin else self.key.id
+        identity, query = self.path[len(_RECORDS) + 1 :], self.scope.get("query_string", b"").decode("latin-1")
+        read, argument = (recorder.read, identity) if identity else (recorder.list, query)
+        try:
+            reply = await asyncio.to_thread(read, argument, readable_by)
+        except StoreFailed as problem:
+            raise GatewayError("server", str(problem), 503) from problem
+        except InvalidField as problem:
+            raise GatewayError("invalid_request", str(problem)) from problem
+        if reply is None:
+            raise GatewayError("not_found", f"there is no record {identity[:80]!r}")
+        await self._reply(200, reply)
 
 
 def _as_websocket_messages(send: _Send) -> _Send:

@@ -143,15 +143,22 @@ class Attempt:
             headers |= headers_to_provider(provider.dialect, self.client_request.headers)
         request = HttpRequest("POST", url_of(provider, path), headers, body)
         outcome.was_sent = True
+        recording = self.client_request.recording
+        if recording is not None:
+            recording.ask(self.candidate, request, self.request_losses, self.members)
         try:
             answer = await self.context.transport.asend(request, self.context.timeouts)
         except TransportError as problem:
+            if recording is not None:
+                recording.fail(problem)
             if problem.sent:
                 self.bill_failure(outcome)
             return self.connection_failure(problem, before=True)
         except asyncio.CancelledError:  # the client has left
             self.bill_failure(outcome)
             raise
+        if recording is not None:
+            answer = recording.observe(answer)
         is_page = answer.headers.get("content-type", "").startswith(_PAGE_TYPE)
         if answer.status < _FIRST_REDIRECT and answer.status not in _WITHOUT_BODY and not is_page:
             outcome.answered_by, outcome.characters = self.candidate, 0

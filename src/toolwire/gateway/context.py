@@ -16,6 +16,7 @@ from toolwire.gateway.memory import Memory, MemoryPart, ProcessMemory
 from toolwire.gateway.offloading import Offloader
 from toolwire.gateway.prefix_cache import PrefixCache
 from toolwire.gateway.prices import Prices, Tokens
+from toolwire.gateway.recording import Recorder, RequestRecording
 from toolwire.gateway.reports import Reports
 from toolwire.gateway.routes import Candidate, Routes
 from toolwire.gateway.stored_turns import StoredItem, StoredTurn
@@ -63,6 +64,7 @@ class GatewayContext(Struct):
     accounts: Accounts | None = None
     audit: Audit | None = None
     usage: UsageLedger | None = None
+    recorder: Recorder | None = None
     timeouts: Timeouts = Timeouts()
     bounds: Bounds = Bounds()
     connected: ProcessMemory = field(default_factory=lambda: ProcessMemory(_CONNECTED, CONNECTED_SECONDS))
@@ -98,6 +100,7 @@ class ClientRequest(Struct):
     connection_memory: MemoryPart | None = None  # the turns of the WebSocket connection that sent it
     turns: list[StoredTurn] = []  # the turns that it continues, the latest first
     items: dict[str, StoredItem] = {}  # the stored items that it refers to, by id
+    recording: RequestRecording | None = None
 
     @property
     def owner(self) -> str:

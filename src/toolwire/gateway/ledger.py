@@ -19,8 +19,8 @@ import msgspec
 import sqlalchemy as sql
 from msgspec import Struct
 
+from toolwire.databases.opening import open_database, share_locks
 from toolwire.errors import InvalidField
-from toolwire.gateway.database import open_database, share_locks
 from toolwire.gateway.keys import AdminRevoked, Key, KeyConflict, Limit
 
 _KEPT_WINDOWS = 200  # of each limit

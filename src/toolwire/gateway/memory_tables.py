@@ -16,7 +16,7 @@ import sqlalchemy as sql
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import SQLAlchemyError
 
-from toolwire.gateway.database import open_database
+from toolwire.databases.opening import open_database
 from toolwire.gateway.entries import Appended, Item, StoredEntry, bytes_of, bytes_of_item
 
 _AT_ONCE = 500  # parameters of one statement

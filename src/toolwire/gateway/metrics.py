@@ -173,6 +173,14 @@ class Metrics:
         return generate_latest(self._registry)
 
 
+def record_metrics(counts: Callable[[], tuple[int, int]]) -> Iterator[Metric]:
+    """Yield the metric of records. `counts` returns how many were written and how many were lost."""
+    records = CounterMetricFamily("toolwire_records", "Records of exchanges.", labels=("outcome",))
+    for outcome, count in zip(("written", "lost"), counts(), strict=True):
+        records.add_metric([outcome], count)
+    yield records
+
+
 def spans() -> Callable[[RequestRecord], None] | None:
     """Return a function that makes a span of each request. Return None without the SDK of OpenTelemetry.
 

@@ -19,7 +19,6 @@ from toolwire.errors import ToolwireError
 from toolwire.gateway import conversations
 from toolwire.gateway.accounts import Reservation
 from toolwire.gateway.attempt import Attempt, Failure
-from toolwire.gateway.choosing import conversation_of
 from toolwire.gateway.context import ClientRequest, GatewayContext, RequestOutcome, ResponseWriter
 from toolwire.gateway.continuing import ContinuationRequest
 from toolwire.gateway.delivery import Continuation, Delivery, FollowUp
@@ -34,6 +33,7 @@ from toolwire.gateway.usage_recording import client_session_in
 from toolwire.translation.paths import RouteMatch
 from toolwire.types import Encoded
 from toolwire.wire.bodies import members_of
+from toolwire.wire.conversation_ids import conversation_of
 
 # Rejections that concern one candidate only: another one may lose nothing, or may have stored the response.
 _CANDIDATE_CODES = frozenset({"lossy", "previous_response_not_found"})

@@ -9,13 +9,14 @@ import ssl
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from toolwire.config import GatewaySettings, read_settings, seconds_of
-from toolwire.config.settings import TraceSettings, is_address, is_database_url
+from toolwire.config.settings import RecordSettings, TraceSettings, is_address, is_database_url
 from toolwire.dialects import NAMES
 from toolwire.errors import InvalidField, MissingExtra, ToolwireError
 from toolwire.gateway.app import AllowedOrigins, Gateway
@@ -27,6 +28,7 @@ from toolwire.gateway.key_admin import KeyEvent
 from toolwire.gateway.memory import Memory, ProcessMemory, StoredMemory
 from toolwire.gateway.prefix_cache import PrefixCache
 from toolwire.gateway.prices import Prices
+from toolwire.gateway.recording import Recorder
 from toolwire.gateway.reports import Reports
 from toolwire.gateway.request_record import RequestRecord
 from toolwire.gateway.routes import Routes, UpstreamNetwork, providers_of
@@ -105,7 +107,7 @@ def _opening(url: str, path: str | None) -> Iterator[None]:
     """
     from sqlalchemy.exc import DBAPIError, SQLAlchemyError  # noqa: PLC0415 - an extra
 
-    from toolwire.traces.file_watch import damage_of  # noqa: PLC0415 - likewise
+    from toolwire.databases.file_watch import damage_of  # noqa: PLC0415 - likewise
 
     try:
         yield
@@ -125,7 +127,7 @@ def url_of_database(url: str, path: str | None, setting: str = "server.database"
     The address may be in a variable, because it may hold a password. Raises `InvalidField` with the name of the
     `setting` if the variable has no address.
     """
-    from toolwire.traces.databases import with_driver  # noqa: PLC0415 - an extra
+    from toolwire.databases.opening import with_driver  # noqa: PLC0415 - an extra
 
     if url.startswith("$"):
         url = _address_in(url.removeprefix("$"), setting)
@@ -196,7 +198,7 @@ def gateway_of(routes: Routes, settings: GatewaySettings, path: str | None = Non
     """Return the gateway for these routes and settings."""
     try:
         from toolwire.gateway.accounts import Accounts  # noqa: PLC0415 - an extra
-        from toolwire.gateway.metrics import Metrics, spans  # noqa: PLC0415 - an extra
+        from toolwire.gateway.metrics import Metrics, record_metrics, spans  # noqa: PLC0415 - an extra
         from toolwire.gateway.upstream import Uplink  # noqa: PLC0415 - an extra
     except ImportError as problem:
         raise MissingExtra(str(problem.name), "serve", "to serve the gateway") from problem
@@ -214,6 +216,7 @@ def gateway_of(routes: Routes, settings: GatewaySettings, path: str | None = Non
     context.proxy = upstream_network.proxy
     context.usage = _usage_of(settings, path)
     context.audit = _audit_of(settings.traces, path, lambda: gateway.context.recorded_secrets())  # noqa: PLW0108 - they change with a reload
+    context.recorder = _recorder_of(settings.record, settings, path, lambda: gateway.context)
     host = (address or settings.server.listen).rpartition(":")[0].strip("[]")
     hosts, origins = (tuple(map(str.lower, names)) for names in (settings.server.hosts, settings.server.origins))
     allowed_origins = AllowedOrigins(hosts, origins, host in _LOOPBACK)
@@ -221,6 +224,8 @@ def gateway_of(routes: Routes, settings: GatewaySettings, path: str | None = Non
     gateway.websocket, gateway.admin, gateway.log_event = settings.server.websocket, settings.admin.on, _log
     metrics = Metrics(lambda: gateway.context.routes.providers, lambda: gateway.running)
     metrics.others.append(context.usage.collect)
+    if context.recorder is not None:
+        metrics.others.append(partial(record_metrics, context.recorder.counts))
     gateway.shows_usage = settings.admin.on or not settings.server.needs_keys
     gateway.metrics, gateway.observers = metrics.render, [metrics.observe, *filter(None, [spans()])]
     if accounts is not None:
@@ -238,6 +243,36 @@ def _audit_of(trace_settings: TraceSettings, path: str | None, keys: Callable[[]
         raise MissingExtra(str(problem.name), "traces", "to record calls") from problem
     url, key = url_of_database(trace_settings.url, path, "traces.url"), os.environ.get("TOOLWIRE_TRACES_KEY")
     return Audit(open_store(url, key=key, failing=trace_settings.failing), keys, stops=trace_settings.failing == "stop")
+
+
+def _recorder_of(
+    record: RecordSettings | None, settings: GatewaySettings, path: str | None, context: Callable[[], GatewayContext]
+) -> Recorder | None:
+    """Return the recorder of exchanges if the settings have the section `[record]`."""
+    if record is None:
+        return None
+    try:
+        from toolwire.records.store import open as open_records  # noqa: PLC0415 - an extra
+    except ImportError as problem:
+        raise MissingExtra(str(problem.name), "serve", "to record exchanges") from problem
+    url = records_url(settings, path)
+    store = open_records(url, bytes=record.bytes, expires=seconds_of(record.expires), process=True)
+    return Recorder(store, lambda: context().recorded_secrets(), lambda: context().routes, bodies=record.bodies)
+
+
+def records_url(settings: GatewaySettings, path: str | None) -> str:
+    """Return the address of the database of records. Raise `InvalidField` if the settings name no database.
+
+    It is the one of `[record]`. Otherwise it is the gateway's own PostgreSQL, or `records.db` beside its SQLite file: a
+    file of their own, because one process at a time writes to a file.
+    """
+    named = "" if settings.record is None else settings.record.database
+    if named:
+        return url_of_database(named, path, "record.database")
+    if not settings.server.database:
+        raise InvalidField("database", "is missing: the gateway stores its records there", path="record")
+    own = url_of_database(settings.server.database, path)
+    return f"{own.rpartition('/')[0]}/records.db" if own.startswith("sqlite:") else own
 
 
 def upstream_of(

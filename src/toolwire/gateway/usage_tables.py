@@ -18,8 +18,8 @@ import msgspec
 import sqlalchemy as sql
 from msgspec.structs import astuple, fields
 
+from toolwire.databases.opening import open_database, share_locks
 from toolwire.errors import StoreFailed
-from toolwire.gateway.database import open_database, share_locks
 from toolwire.gateway.keys import NANO
 from toolwire.gateway.usage_queries import Period, UsageQuery, parts_of
 from toolwire.gateway.usage_rows import UsageRow, day_of, row_id

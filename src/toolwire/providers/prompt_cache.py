@@ -88,7 +88,7 @@ class ConversationStart(Struct, frozen=True):
             digest = _digest(["start", use.scope, self.user, self.system.hex(), self.first.hex()])
         else:
             return None
-        return f"tw-{digest.hex()[:32]}"
+        return f"tw-session-{digest.hex()[:32]}"  # it must not look like a key of the gateway
 
 
 def _first_user(messages: Sequence[Message]) -> int:

@@ -24,6 +24,7 @@ from msgspec.structs import replace
 
 from toolwire.client.dialogue import run_steps
 from toolwire.client.failures import ProviderError
+from toolwire.databases.opening import first_line
 from toolwire.errors import StoreFailed
 from toolwire.runs.engine import LOST, Engine
 from toolwire.runs.failpoints import failpoint
@@ -33,7 +34,6 @@ from toolwire.runs.owners import is_dead, new_owner
 from toolwire.runs.records import to_plain
 from toolwire.runs.register import RUNS, UNAVAILABLE, Register, RunLost
 from toolwire.runs.specs import RunInputs, decode_spec, merge_inputs, prompt_from
-from toolwire.traces.databases import first_line
 from toolwire.types import Request
 from toolwire.waiting.results import safe
 from toolwire.waiting.steps import Raised, run

@@ -22,10 +22,10 @@ from dbos import DBOS, DBOSClient, Serializer, SetWorkflowID, StepReservation
 from dbos import _dbos as _process
 from dbos._error import DBOSNonExistentWorkflowError, DBOSWorkflowCancelledError, DBOSWorkflowConflictIDError
 
+from toolwire.databases.file_watch import FileWatch, damage_of, files_of, refuse_journal
+from toolwire.databases.opening import first_line, with_driver
 from toolwire.errors import InvalidField, StoreFailed, UserError
 from toolwire.runs.register import retried
-from toolwire.traces.databases import first_line, with_driver
-from toolwire.traces.file_watch import FileWatch, damage_of, files_of, refuse_journal
 
 _NAME = "toolwire.run"
 _APPLICATION = "toolwire"

@@ -23,6 +23,7 @@ from msgspec.structs import asdict, replace
 
 from toolwire.client.conversation import RunSetup
 from toolwire.client.exchange import ExchangeState, ProviderConnection
+from toolwire.databases.opening import first_line
 from toolwire.loop import Done, RunTools
 from toolwire.resolvers import RunSecrets, tools_of
 from toolwire.resolvers.effects import Effects, Happened, NotYet, effects_of
@@ -34,7 +35,6 @@ from toolwire.runs.failpoints import failpoint
 from toolwire.runs.limits import ProviderLimits
 from toolwire.runs.records import Secrets, from_plain, has_hidden, pack, to_builtins, to_plain, unpack
 from toolwire.runs.register import Register, Unapproved
-from toolwire.traces.databases import first_line
 from toolwire.types import Error, Request, Response, Text, Tool, ToolCall, ToolResult
 from toolwire.waiting.call_keys import CallKey, use_key
 from toolwire.waiting.results import CallRecord, Ran, failure, invalid, result_of, safe

@@ -7,8 +7,9 @@ Rules of this package:
 """
 
 from toolwire.scrubbing.forms import HIDDEN, LONG, SHORTEST, UNREADABLE, Known, mask
+from toolwire.scrubbing.screening import SecretScreen
 from toolwire.scrubbing.streamed import Scrubber
-from toolwire.scrubbing.values import scrub, scrub_text, secrets_of
+from toolwire.scrubbing.values import find_spans, scrub, scrub_text, scrub_texts, secrets_of
 
 __all__ = [
     "HIDDEN",
@@ -17,8 +18,11 @@ __all__ = [
     "UNREADABLE",
     "Known",
     "Scrubber",
+    "SecretScreen",
+    "find_spans",
     "mask",
     "scrub",
     "scrub_text",
+    "scrub_texts",
     "secrets_of",
 ]

@@ -126,8 +126,13 @@ class Fields:
             return False
         if self.blind or "\\u" in text or (not text.isascii() and _LOOKALIKE.search(text)):
             return True
-        letters = text.encode("ascii", "ignore").lower().translate(_SIGN_TABLE, _DELETED_BYTES)
+        letters = letters_of(text.encode("ascii", "ignore"))
         return any(hint in letters or (has_markup and hint[:-1] in letters) for hint in self.hints)
+
+
+def letters_of(text: bytes) -> bytes:
+    """Return the letters and digits of an ASCII text in lower case, and `=` for each sign before a value."""
+    return text.lower().translate(_SIGN_TABLE, _DELETED_BYTES)
 
 
 @lru_cache(maxsize=256)

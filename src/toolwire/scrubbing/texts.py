@@ -111,6 +111,13 @@ _KEY_PATTERNS: dict[str, list[tuple[str, str]]] = {
 _PATTERNS = [
     (start, name, re.compile(pattern, re.DOTALL)) for name, keys in _KEY_PATTERNS.items() for start, pattern in keys
 ]
+
+
+def key_patterns() -> list[tuple[str, str]]:
+    """Return the patterns of keys as texts, each with the start that its matches contain."""
+    return [(start, pattern.pattern) for start, _, pattern in _PATTERNS]
+
+
 # No key is shorter, except in a URL. A key that is shorter than `_PLAIN_KEY` contains one of `_KEY_SIGN`.
 SHORTEST_KEY, _PLAIN_KEY = 9, 20
 _KEY_SIGN = re.compile(r"[-_:. ]")

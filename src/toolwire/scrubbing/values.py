@@ -60,6 +60,45 @@ def scrub_text(text: str, secrets: Collection[str] = (), fields: Collection[str]
         return UNREADABLE
 
 
+def scrub_texts(texts: Sequence[str], secrets: Collection[str] = ()) -> list[str]:
+    """Return `texts`, each scrubbed. What is hidden in one of them is hidden in all. Never raises.
+
+    A text that has nothing to hide is returned as the same object.
+
+    >>> from toolwire.scrubbing import scrub_texts
+    >>> scrub_texts(['{"password": "open sesame"}', "I said open sesame."])
+    ['{"password": "[hidden:password]"}', 'I said [hidden].']
+    """
+    fields, learned = declared_fields(), set[str]()
+    clean = [_scrub_one(text, fields, secrets, learned) for text in texts]
+    long = [secret for secret in learned if len(secret) >= LONG]
+    return [_scrub_one(text, fields, long, set()) for text in clean] if long else clean
+
+
+def _scrub_one(text: str, fields: Fields, secrets: Collection[str], learned: set[str]) -> str:
+    """Return a text without its sensitive parts. Add the contents of sensitive fields to `learned`."""
+    try:
+        walk = _ValueWalk(fields, forms_of(secrets), loose_forms_of(secrets))
+        clean = walk.text(text, 0)
+    except Exception:  # noqa: BLE001 - fail closed: show nothing
+        return UNREADABLE
+    learned |= walk.hidden_values
+    return clean
+
+
+def find_spans(text: str, secrets: Collection[str] = ()) -> list[tuple[int, int, str]]:
+    """Return the sensitive parts of a text that is no JSON: their starts, ends and labels, in order. Never raises.
+
+    >>> from toolwire.scrubbing import find_spans
+    >>> find_spans("password=open-sesame for ann")
+    [(9, 20, 'password')]
+    """
+    try:
+        return find_secrets(text, declared_fields(), forms_of(secrets), loose_forms_of(secrets))
+    except Exception:  # noqa: BLE001 - fail closed: show nothing
+        return [(0, len(text), "unreadable")]
+
+
 def _scrub_twice(value: Any, fields: Collection[str], secrets: Collection[str], learning: Known | None = None) -> Any:
     """Hide the sensitive parts, then the content of sensitive fields wherever else it occurs."""
     walk = _ValueWalk(declared_fields(*fields), forms_of(secrets), loose_forms_of(secrets))

@@ -18,12 +18,13 @@ from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
-from sqlalchemy import Connection, Engine, Table, create_engine, event, make_url
+from sqlalchemy import Connection, Engine, Table, create_engine, event
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
 
+from toolwire.databases.file_watch import FileWatch, damage_of, files_of, refuse_journal
+from toolwire.databases.opening import first_line, is_transient, with_driver
 from toolwire.errors import InvalidField, MissingExtra, StoreFailed
-from toolwire.traces.file_watch import FileWatch, damage_of, files_of, refuse_journal
 from toolwire.traces.tables import check_namespace, table
 
 _PRAGMAS = ("PRAGMA synchronous=FULL", "PRAGMA recursive_triggers=ON")
@@ -33,8 +34,6 @@ _DURABLE = (
     " CASE WHEN current_setting('synchronous_commit') IN ('off', 'local')"
     " THEN set_config('synchronous_commit', 'on', true) END"
 )
-_TRANSIENT = ("08", "40", "53", "55P03", "57P")
-MAX_MESSAGE = 300
 
 
 class StoreLocation(Struct, frozen=True):
@@ -94,13 +93,6 @@ def _open_engine(url: Any, *, create: bool, patience: float) -> tuple[Engine, Fi
             return _open_postgresql(parsed), None
         case name:
             raise InvalidField("url", f"must be of sqlite or postgresql, not {name}", path="traces")
-
-
-def with_driver(url: str | URL) -> URL:
-    """Return the URL with the installed driver: psycopg 3 for PostgreSQL."""
-    parsed = make_url(url)
-    postgresql = parsed.drivername.partition("+")[0] in ("postgresql", "postgres")
-    return parsed.set(drivername="postgresql+psycopg") if postgresql else parsed
 
 
 def _open_postgresql(url: URL) -> Engine:
@@ -235,23 +227,3 @@ def store_errors(action: str, engine: Engine) -> Iterator[None]:
     except (SQLAlchemyError, sqlite3.Error, UnicodeError, OverflowError) as problem:
         damage = damage_of(problem, engine.url.database or "") if engine.dialect.name == "sqlite" else ""
         raise StoreFailed(f"{action}: {damage or first_line(problem)}", path="traces") from None
-
-
-def first_line(problem: BaseException) -> str:
-    """Return the first line of the message of a database or system error."""
-    error = getattr(problem, "orig", None) or problem
-    lines = str(error).strip().splitlines()
-    return lines[0][:MAX_MESSAGE] if lines else type(error).__name__
-
-
-def is_transient(problem: BaseException) -> bool:
-    """Return True if a retry may succeed, because the database was locked or the connection was lost."""
-    if not isinstance(problem, DBAPIError):
-        return False
-    if problem.connection_invalidated:
-        return True
-    state = getattr(problem.orig, "sqlstate", None)
-    if state is not None:
-        return bool(state.startswith(_TRANSIENT))
-    message = str(problem.orig)
-    return "locked" in message or "connection" in message

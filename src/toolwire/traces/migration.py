@@ -15,8 +15,9 @@ from pathlib import Path
 from sqlalchemy import Column, Connection, MetaData, Table, Text, inspect, select
 from sqlalchemy.exc import SQLAlchemyError
 
+from toolwire.databases.opening import first_line
 from toolwire.errors import MissingExtra, StoreFailed
-from toolwire.traces.databases import StoreLocation, first_line, read_transaction, store_errors, write_transaction
+from toolwire.traces.databases import StoreLocation, read_transaction, store_errors, write_transaction
 from toolwire.traces.tables import create_guards, lacking_guards, version_table
 
 _LOG = logging.getLogger("toolwire.traces")

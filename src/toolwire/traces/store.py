@@ -15,12 +15,12 @@ from typing import Any, Literal, Self, Unpack
 
 from sqlalchemy import URL, Engine, QueuePool
 
+from toolwire.databases.file_watch import files_of
 from toolwire.errors import InvalidField, StoreFailed
 from toolwire.traces import queries
 from toolwire.traces.chain import Verification, digester
 from toolwire.traces.committer import Committer, load
 from toolwire.traces.databases import StoreLocation, locate_store
-from toolwire.traces.file_watch import files_of
 from toolwire.traces.forms import encode_row
 from toolwire.traces.migration import prepare
 from toolwire.traces.queries import LIMIT, Filters, Page, Stats

@@ -24,9 +24,9 @@ from typing import Any
 
 from sqlalchemy.exc import IntegrityError
 
+from toolwire.databases.opening import first_line, is_transient
 from toolwire.errors import StoreFailed, UserError
 from toolwire.traces.committer import Committer
-from toolwire.traces.databases import first_line, is_transient
 
 _LOG = logging.getLogger("toolwire.traces")
 _PAUSE = 0.02
