@@ -5,7 +5,7 @@ Rules of this file:
 - A page is ordered by position, the newest first. `before` and `after` are positions.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, TypedDict
 
@@ -132,3 +132,66 @@ def read_record(database: Database, identity: str, key: str | None, cutoff: floa
     with database.reading() as connection:
         content = connection.execute(query).scalar()
     return None if content is None else unpack(bytes(content))
+
+
+class RecordSum(Struct, frozen=True, kw_only=True):
+    """The sums of the records that share some values, in the order of the columns that were asked for."""
+
+    values: tuple[str, ...]
+    exchanges: int
+    first: float
+    last: float
+    input_tokens: int
+    output_tokens: int
+    cache_read_tokens: int
+    cache_write_tokens: int
+    cost: float
+    semantic: int
+    minor: int
+    errors: int
+
+
+_FIRST_ERROR = 400
+_GROUPS: dict[str, Any] = {
+    name: LINES.c[name]
+    for name in ("key_name", "conversation", "model", "provider", "provider_model", "wire", "session")
+} | {"day": sql.cast(sql.func.floor(LINES.c.time / 86_400), sql.BigInteger)}
+_SUMS: dict[str, ColumnElement[Any]] = {
+    "exchanges": sql.func.count(),
+    "first": sql.func.min(LINES.c.time),
+    "last": sql.func.max(LINES.c.time),
+    **{
+        name: sql.func.coalesce(sql.func.sum(LINES.c[name]), 0)
+        for name in ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
+    },
+    **{name: sql.func.coalesce(sql.func.sum(LINES.c[name]), 0) for name in ("cost", "semantic", "minor")},
+    "errors": sql.func.coalesce(sql.func.sum(sql.case((LINES.c.status >= _FIRST_ERROR, 1), else_=0)), 0),
+}
+
+
+def read_sums(
+    database: Database, by: Sequence[str], filters: Mapping[str, Any], *, limit: int, cutoff: float | None
+) -> tuple[RecordSum, ...]:
+    """Return the sums of records by some columns, the latest first. A `day` is the number of days since 1970."""
+    if unknown := set(by) - _GROUPS.keys():
+        known = [*_GROUPS]
+        words = f"is not a column to sum by{listed(known, suggestion(min(unknown), known))}"
+        raise InvalidField(min(unknown), words, path="record")
+    columns = [_GROUPS[name] for name in by]
+    query = sql.select(*columns, *_SUMS.values()).where(*conditions(filters)).limit(limit)
+    if cutoff is not None:
+        query = query.where(LINES.c.time >= cutoff)
+    if columns:
+        query = query.group_by(*columns).order_by(sql.func.max(LINES.c.time).desc())
+    with database.reading() as connection:
+        rows = connection.execute(query).all()
+    found = [(row[: len(by)], dict(zip(_SUMS, row[len(by) :], strict=True))) for row in rows]
+    numbers = dict.fromkeys(_SUMS, int) | {"first": float, "last": float, "cost": float}
+    return tuple(
+        RecordSum(
+            values=tuple(str(value) for value in values),
+            **{name: numbers[name](value or 0) for name, value in sums.items()},  # type: ignore[arg-type]
+        )
+        for values, sums in found
+        if sums["exchanges"]
+    )
