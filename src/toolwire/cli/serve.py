@@ -48,21 +48,29 @@ def run(options: argparse.Namespace) -> int:
         if options.quiet:
             gateway.log = None
         opened = serving.listen(address)
+        if settings.page.on or (options.simulate and not settings.server.needs_keys):
+            from toolwire.page.mounting import mount  # noqa: PLC0415 - other gateways have no page
+
+            mount(gateway, settings, options.config, address, stack)
         reload_settings = None if options.simulate else functools.partial(starting.reload, gateway, options.config)
         max_connections = settings.server.connections
         serving.serve(
             gateway,
             opened,
-            lambda: _print_startup(opened.getsockname(), routes),
+            lambda: _print_startup(opened.getsockname(), routes, gateway),
             reload=reload_settings,
             connections=max_connections,
         )
     return 0
 
 
-def _print_startup(socket_address: tuple[Any, ...], routes: Any) -> None:
+def _print_startup(socket_address: tuple[Any, ...], routes: Any, gateway: Any) -> None:
     """Print the address that the gateway listens at, and on standard error its providers."""
     host = f"[{socket_address[0]}]" if ":" in socket_address[0] else socket_address[0]
-    print(f"toolwire serves http://{host}:{socket_address[1]}", flush=True)
+    url = f"http://{host}:{socket_address[1]}"
+    print(f"toolwire serves {url}", flush=True)
+    if gateway.page is not None:
+        way_in = "" if gateway.context.accounts is None else f"; a link: TOOLWIRE_KEY=tw-... toolwire view {url}"
+        print(f"page: {url}/{way_in}", file=sys.stderr, flush=True)
     providers = ", ".join(routes.providers) or "none: set a provider's key, or pass a file by --config"
     print(f"providers: {providers}", file=sys.stderr, flush=True)

@@ -60,8 +60,7 @@ def view(options: argparse.Namespace) -> int:
         host, port = opened.getsockname()[:2]
         url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
         token = "" if sign_in is None else f"/page/sign-in?link={sign_in.make_link()}"
-        print(f"toolwire shows {url}{token or '/'}", flush=True)
-        _serve(page, opened)
+        _serve(page, opened, f"toolwire shows {url}{token or '/'}")
     return 0
 
 
@@ -84,10 +83,15 @@ def export(options: argparse.Namespace) -> int:
     return 0
 
 
-def _serve(page: Any, opened: Any) -> None:
+def _serve(page: Any, opened: Any, greeting: str) -> None:
+    """Serve until Ctrl-C. Print the greeting once the server accepts connections."""
     import uvicorn  # noqa: PLC0415 - an extra
 
     class Server(uvicorn.Server):
+        async def startup(self, sockets: Any = None) -> None:
+            await super().startup(sockets)
+            print(greeting, flush=True)
+
         def handle_exit(self, sig: int, frame: Any) -> None:
             page.stop()
             super().handle_exit(sig, frame)

@@ -45,7 +45,7 @@ HEADERS = {
     ),
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
-    "referrer-policy": "no-referrer",
+    "referrer-policy": "same-origin",  # with no-referrer, Chromium sends `Origin: null` with our own forms
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
     "permissions-policy": "camera=(), geolocation=(), microphone=()",
@@ -101,7 +101,7 @@ class _Exchange:
         self.path: str = scope["path"]
         self.headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
         self.query = _fields(scope.get("query_string", b""))
-        self.wants_json = self.query.get("format") == "json"
+        self.wants_json = self.query.get("format") == "json" or self.path == _LINKS
         self.secure = scope.get("scheme") == "https" or self.headers.get("x-forwarded-proto") == "https"
         self.started = False
         self.user = ""
@@ -140,6 +140,7 @@ class _Exchange:
         self.user = await self.page.sign_in.check_session(self.headers)
         if self.path == _SIGN_OUT and self.method == "POST":
             self.page.sign_in.end_session(self.headers)
+            self.user = ""
             raise Rejected(401, "you have signed out")
 
     async def _make_link(self) -> None:

@@ -54,4 +54,4 @@ def _read(sources: Sources, request: PageRequest, position: int) -> tuple[list[s
     """Return the rows after a position, the oldest first, and the position of the newest one."""
     page = sources.records.list(after=position, limit=_MOST, **filters_of(request))
     lines = sorted(page.rows, key=lambda line: line.position)
-    return [row_html(line) for line in lines], lines[-1].position if lines else position
+    return [str(row_html(line)) for line in lines], lines[-1].position if lines else position

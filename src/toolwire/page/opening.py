@@ -80,18 +80,18 @@ def _open_records(url: str) -> Any:
     return records.open(url, bytes=None, expires=None, create=False)
 
 
-def _open_traces(url: str) -> Any:
+def open_traces(url: str) -> Any:
     """Return a store of traces to read. `TOOLWIRE_TRACES_KEY` is the key of its chain."""
     from toolwire import traces  # noqa: PLC0415 - an extra
 
     return traces.open(url, key=os.environ.get("TOOLWIRE_TRACES_KEY"), create=False)
 
 
-def _open_runs(url: str) -> Any:
+def open_runs(url: str) -> Any:
     """Return the runs of a database, without executing any."""
     from toolwire.runs import Runs  # noqa: PLC0415 - an extra
 
     return Runs(url)
 
 
-_OPENERS: dict[str, Callable[[str], Any]] = {"records": _open_records, "traces": _open_traces, "runs": _open_runs}
+_OPENERS: dict[str, Callable[[str], Any]] = {"records": _open_records, "traces": open_traces, "runs": open_runs}

@@ -49,7 +49,7 @@ def show_paste(form: Mapping[str, str]) -> Shown:
     kind, wire = _known(form.get("kind", ""), KINDS), _known(form.get("from", ""), NAMES)
     pasted = recognize(text, kind, wire)
     source = pasted.wires[0] if pasted.wires else ""
-    target = _known(form.get("to", ""), NAMES) or next(iter(others(source)), "")
+    target = _known(form.get("to", ""), others(source)) or others(source)[0]
     translations = [_translate(pasted, source, name) for name in others(source)] if pasted.kind and source else []
     chosen = next((one for one in translations if one.wire == target), None)
     if chosen is None and pasted.kind and source and target:

@@ -113,6 +113,7 @@ def _environment() -> Environment:
     environment = Environment(
         loader=FileSystemLoader(_FOLDER / "templates"),
         autoescape=True,
+        auto_reload=False,
         finalize=clean,
         undefined=StrictUndefined,
         trim_blocks=True,

@@ -7,7 +7,7 @@ Rules of this file:
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any, TypedDict
+from typing import Any, Literal, TypedDict, get_args
 
 import sqlalchemy as sql
 from msgspec import Struct
@@ -18,10 +18,12 @@ from toolwire.records.database import Database
 from toolwire.records.packing import unpack
 from toolwire.records.record import Record, Summary
 from toolwire.records.tables import LINES, WHOLE
+from toolwire.types import Severity
 
 LIMIT = 100
 MAX_LIMIT = 1000
 _LARGEST = (1 << 63) - 1
+_SEVERITIES = get_args(Severity)
 _NAMES = tuple(Summary.__struct_fields__)
 _COLUMNS = tuple(LINES.c[name] for name in _NAMES)
 
@@ -33,6 +35,7 @@ class RecordFilters(TypedDict, total=False):
     key_name: str | None
     session: str | None
     conversation: str | None
+    program: str | None
     model: str | None
     provider: str | None
     provider_model: str | None
@@ -40,6 +43,7 @@ class RecordFilters(TypedDict, total=False):
     status: int | None
     ending: str | None
     lossy: bool | None
+    loss: Literal["semantic", "minor", "formal"] | None
     since: float | datetime | None
     until: float | datetime | None
 
@@ -65,6 +69,13 @@ def conditions(filters: Mapping[str, Any]) -> list[ColumnElement[bool]]:
                 found.append(columns.time >= _seconds(name, value))
             case "until":
                 found.append(columns.time < _seconds(name, value))
+            case "loss":
+                if value not in _SEVERITIES:
+                    raise InvalidField(name, f"must be one of {', '.join(_SEVERITIES)}", path="record")
+                found.append(columns[value] > 0)
+            case "program":  # its version changes often, so its name is enough
+                text = _checked(name, value)
+                found.append((columns.program == text) | columns.program.startswith(f"{text} ", autoescape=True))
             case "lossy":
                 lossless = columns.semantic + columns.minor == 0
                 found.append(~lossless if value else lossless)
