@@ -116,7 +116,7 @@ class AllowedOrigins(Struct, frozen=True):
 _allowed = lru_cache(256)(AllowedOrigins.allow)
 
 
-class MountedPage(Protocol):
+class _MountedPage(Protocol):
     """The page that the command line mounts at `/`: an ASGI application that chooses its requests."""
 
     def wants(self, scope: Mapping[str, Any], /) -> bool:
@@ -157,7 +157,7 @@ class Gateway:
         self.log_event: Callable[[KeyEvent | BudgetAlert], None] = _discard
         self.admin: bool = False
         self.websocket: bool = True
-        self.page: MountedPage | None = None
+        self.page: _MountedPage | None = None
         self.program_key: str = ""
         self.running: int = 0
         self.observers: list[Callable[[RequestRecord], None]] = []
