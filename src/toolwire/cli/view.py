@@ -71,7 +71,7 @@ def export(options: argparse.Namespace) -> int:
         from toolwire.page.opening import open_database  # noqa: PLC0415 - likewise
 
     with contextlib.ExitStack() as stack:
-        sources = open_database(options.database or default_records(), stack)
+        sources = open_database(options.database or default_records(make=False), stack)
         record = None if sources.records is None else sources.records.read(options.id)
         if record is None:
             raise InvalidField("ID", f"belongs to no record of this database: {options.id!r}")

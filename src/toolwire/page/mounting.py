@@ -8,11 +8,12 @@ Rules of this file:
 import contextlib
 from typing import Any
 
-from toolwire.config import GatewaySettings
+from toolwire import records
+from toolwire.config import GatewaySettings, seconds_of
 from toolwire.gateway.accounts import Accounts
 from toolwire.gateway.app import Gateway
 from toolwire.gateway.errors import GatewayError
-from toolwire.gateway.starting import url_of_database
+from toolwire.gateway.starting import records_url, url_of_database
 from toolwire.page.access import Hosts, Rejected, SignIn
 from toolwire.page.app import PageApplication
 from toolwire.page.opening import open_runs, open_traces
@@ -24,6 +25,9 @@ def mount(
 ) -> None:
     """Mount the page into a gateway. `path` is the file of settings, and the stack closes what was opened."""
     sources = Sources(all_views=True, where=address)
+    if settings.record is not None:
+        url, seconds = records_url(settings, path), seconds_of(settings.record.expires)
+        sources.records = _closed_by(stack, records.open(url, bytes=None, expires=seconds))
     if settings.traces.url:
         sources.traces = _closed_by(stack, open_traces(url_of_database(settings.traces.url, path)))
     if settings.page.runs:
