@@ -17,33 +17,34 @@ from toolwire.records.record import Record
 from toolwire.streams.accumulation import accumulate
 from toolwire.types import Image, Message, Request, Text
 
-_LIST = 200
+_LIST = 100
+_TURNS = 200
+_RECENT = 1000
 _MOST = 60
 _DIFF_LINES = 200
 
 
 def show_conversations(sources: Sources, _request: PageRequest) -> Shown:
     """Return the conversations, the latest first."""
-    groups = [] if sources.records is None else sources.records.sums("conversation", limit=_LIST)
-    rows = []
-    for one in groups:
-        if not one.values[0]:
-            continue
-        newest = sources.records.list(conversation=one.values[0], limit=1).rows
-        if newest:
-            rows.append(
-                {"sums": one, "newest": newest[0], "url": f"/page/conversations/{quote(one.values[0], safe='')}"}
-            )
-    data = {
-        "conversations": [{"id": row["sums"].values[0], "sums": row["sums"], "newest": row["newest"]} for row in rows]
-    }
+    newest: dict[str, Any] = {}
+    for line in [] if sources.records is None else sources.records.list(limit=_RECENT).rows:
+        if line.conversation and len(newest) < _LIST:
+            newest.setdefault(line.conversation, line)
+    rows = [
+        {"id": name, "sums": sums, "newest": line, "url": f"/page/conversations/{quote(name, safe='')}"}
+        for name, line in newest.items()
+        for sums in sources.records.sums(conversation=name)
+    ]
+    data = {"conversations": [{name: row[name] for name in ("id", "sums", "newest")} for row in rows]}
     return Shown("conversations.html", "Conversations", data, {"store": sources.records, "rows": rows})
 
 
 def show_conversation(sources: Sources, request: PageRequest) -> Shown:
     """Return one conversation as turns, with the exchanges that made it."""
     name = request.args[0]
-    lines = [] if sources.records is None else list(reversed(sources.records.list(conversation=name, limit=_LIST).rows))
+    lines = (
+        [] if sources.records is None else list(reversed(sources.records.list(conversation=name, limit=_TURNS).rows))
+    )
     if not lines:
         raise Missing(f"there is no conversation {name!r}: its records may have expired")
     newest = find_record(sources, lines[-1].id)

@@ -21,6 +21,8 @@ _INLINE = 68
 _STRING = 600
 _REST = 20_000
 _LINES = 3000
+_CHARACTERS = 300_000  # of long strings, in one body
+_BRIEF = 120
 _DEPTH = 24
 _FEW = 6
 _FOLDED = frozenset({"input_schema", "parameters", "schema", "parametersJsonSchema", "responseJsonSchema"})
@@ -67,7 +69,7 @@ class _Lines:
         self._marks, self._side = marks, side
         self._other = "t" if side == "s" else "s"
         self._above = {path[:length] for path in marks for length in range(len(path) + 1)}
-        self._left = _LINES
+        self._left, self._characters = _LINES, _CHARACTERS
 
     def write(self, key: str, value: Any, path: Path, depth: int, end: str, ghosts: Sequence[Ghost] = ()) -> None:
         """Write one value with its key, and its marks."""
@@ -82,7 +84,7 @@ class _Lines:
         if type(value) in _CONTAINERS and value and (ghosts or not self._is_short(value, path)):
             self._write_container(key, value, path, depth, end, ghosts)
         elif type(value) is str and len(value) > _STRING:
-            self._line(depth, key + _long_string(value) + end)
+            self._line(depth, key + self._long_string(value) + end)
         else:
             self._line(depth, key + (_inline(value) if depth < _DEPTH else _elided(value)) + end)
         for mark in marks:
@@ -93,6 +95,20 @@ class _Lines:
     def _line(self, depth: int, html: str) -> None:
         self._left -= 1
         self.out.append(f'<div class="ln i{min(depth, _DEPTH)}">{html}</div>')
+
+    def _long_string(self, value: str) -> str:
+        """Return a long string: its beginning, and a fold with the rest of it, as far as the body's share allows."""
+        head = value[: _STRING if self._characters > 0 else _BRIEF]
+        rest = value[len(head) :][: min(_REST, max(0, self._characters))]
+        self._characters -= len(head) + len(rest)
+        gone = len(value) - len(head) - len(rest)
+        hidden = f"… {gone:,} more: the raw body has them" if gone else ""
+        words = f"… {len(value) - len(head):,} characters"
+        begin = _text(json.dumps(head, ensure_ascii=False)[:-1])
+        if not rest:
+            return f'{begin}<i>{words}</i>"'
+        shown = _text(json.dumps(rest, ensure_ascii=False)[1:-1])
+        return f'{begin}<details class="rest"><summary>{words}</summary>{shown}{hidden}</details>"'
 
     def _write_mark(self, mark: Mark, depth: int) -> None:
         link = f' <a href="#{self._other}{mark.number}">other side</a>' if mark.has_other else ""
@@ -196,17 +212,6 @@ def _inline(value: Any) -> str:
     if type(value) is list:
         return "[" + ", ".join(map(_inline, value)) + "]"
     return _text(json.dumps(value, ensure_ascii=False, default=str))
-
-
-def _long_string(value: str) -> str:
-    """Return a long string: its beginning, and a fold with the rest of it."""
-    head, rest = value[:_STRING], value[_STRING:]
-    shown = _text(json.dumps(rest[:_REST], ensure_ascii=False)[1:-1])
-    hidden = f"… {len(rest) - _REST:,} more: the raw body has them" if len(rest) > _REST else ""
-    return (
-        f"{_text(json.dumps(head, ensure_ascii=False)[:-1])}"
-        f'<details class="rest"><summary>… {len(rest):,} characters</summary>{shown}{hidden}</details>"'
-    )
 
 
 def _elided(value: Any) -> str:

@@ -17,6 +17,7 @@ DAY = 86_400
 _BY_LEDGER = ("key", "team", "user", "model", "provider", "day")
 _BY_RECORDS = {"key": "key_name", "model": "provider_model", "provider": "provider", "day": "day"}
 _DEFAULT = "30d"
+_GROUPS = 1_000_000
 Ledger = Callable[[tuple[str, ...], float], Sequence[dict[str, Any]]]
 """Return the sums of the usage ledger by some columns, from a time on."""
 
@@ -41,7 +42,7 @@ def show_spend(sources: Sources, request: PageRequest) -> Shown:
     names = _BY_LEDGER if sources.usage is not None else tuple(_BY_RECORDS)
     by = request.query.get("by", "key")
     by = by if by in names else "key"
-    rows, days = _rows_of(sources, by, start), _rows_of(sources, "day", start)
+    rows, days = (_sorted(found, name) for found, name in zip(_read(sources, by, start), (by, "day"), strict=True))
     each = _each_day(days, start)
     total = _SpendRow("total", *(sum(getattr(row, name) for row in rows) for name in _NUMBERS))
     data = {"by": by, "since": since, "rows": rows, "days": days, "total": total}
@@ -62,25 +63,31 @@ def show_spend(sources: Sources, request: PageRequest) -> Shown:
 _NUMBERS = ("requests", "input_tokens", "output_tokens", "cached_tokens", "cost")
 
 
-def _rows_of(sources: Sources, by: str, start: float) -> list[_SpendRow]:
-    """Return the sums by one column: the largest cost first, days in their order."""
+def _sorted(rows: list[_SpendRow], by: str) -> list[_SpendRow]:
+    """Return rows with the largest cost first, days in their order."""
+    return sorted(rows, key=lambda row: ("", row.name) if by == "day" else (f"{1e12 - row.cost:020.6f}", row.name))
+
+
+def _read(sources: Sources, by: str, start: float) -> tuple[list[_SpendRow], list[_SpendRow]]:
+    """Return the sums by one column, and those by day."""
     if sources.usage is not None:
-        rows = [_from_ledger(row, by) for row in sources.usage((by,), start)]
-    elif sources.records is not None:
-        rows = _from_records(sources, by, start)
-    else:
-        rows = []
-    return sorted(rows, key=lambda row: row.name if by == "day" else (-row.cost, row.name))
+        rows, days = sources.usage((by,), start), sources.usage(("day",), start)
+        return [_from_ledger(row, by) for row in rows], [_from_ledger(row, "day") for row in days]
+    if sources.records is None:
+        return [], []
+    column = _BY_RECORDS[by]
+    sums = sources.records.sums("day", column, "provider", "provider_model", limit=_GROUPS, since=start)
+    return _from_records(sums, 1, by), _from_records(sums, 0, "day")
 
 
 def _from_ledger(row: dict[str, Any], by: str) -> _SpendRow:
     return _SpendRow(str(row.get(by) or "none"), *(row[name] or 0 for name in _NUMBERS))
 
 
-def _from_records(sources: Sources, by: str, start: float) -> list[_SpendRow]:
+def _from_records(found: Sequence[Any], column: int, by: str) -> list[_SpendRow]:
     groups: dict[str, list[Any]] = {}
-    for one in sources.records.sums(_BY_RECORDS[by], "provider", "provider_model", since=start):
-        groups.setdefault(_name_of(one.values[0], by), []).append(one)
+    for one in found:
+        groups.setdefault(_name_of(one.values[column], by), []).append(one)
     return [
         _SpendRow(
             name,
@@ -89,7 +96,7 @@ def _from_records(sources: Sources, by: str, start: float) -> list[_SpendRow]:
             sum(one.output_tokens for one in sums),
             sum(one.cache_read_tokens for one in sums),
             sum(one.cost for one in sums),
-            sum(saving(one.values[1], one.values[2], one) for one in sums),
+            sum(saving(one.values[2], one.values[3], one) for one in sums),
         )
         for name, sums in groups.items()
     ]
