@@ -12,7 +12,7 @@ from toolwire.errors import ToolwireError
 from toolwire.page.exchanges import find_record
 from toolwire.page.shown import File, Missing, PageRequest, Shown
 from toolwire.page.sources import Sources
-from toolwire.page.turns import IMAGES, Turn, turns_of
+from toolwire.page.turns import IMAGES, ShownTurn, turns_of
 from toolwire.records.record import Record
 from toolwire.streams.accumulation import accumulate
 from toolwire.types import Image, Message, Request, Text
@@ -140,7 +140,7 @@ def answer_of(record: Record) -> Message | None:
 _OLD_AND_NEW = (("old_string", "new_string"), ("old_str", "new_str"), ("old_text", "new_text"), ("old", "new"))
 
 
-def _add_diffs(turn: Turn) -> None:
+def _add_diffs(turn: ShownTurn) -> None:
     """Add to calls that edit a text what they take out and what they put in."""
     for piece in turn.pieces:
         arguments = piece.arguments if type(piece.arguments) is dict else {}

@@ -54,7 +54,7 @@ class Piece(Struct, kw_only=True):
         return {name: value for name, value in (values | {"result": result}).items() if value not in (None, "")}
 
 
-class Turn(Struct):
+class ShownTurn(Struct):
     """A message, or what one side said at a time. `is_new` is true if the turn before did not have it."""
 
     number: int
@@ -67,14 +67,14 @@ class Turn(Struct):
         return {"number": self.number, "role": self.role, "pieces": [piece.plain() for piece in self.pieces]}
 
 
-def turns_of(messages: Sequence[Message], media: _MediaUrl = lambda _message, _part: "") -> list[Turn]:
+def turns_of(messages: Sequence[Message], media: _MediaUrl = lambda _message, _part: "") -> list[ShownTurn]:
     """Return the turns of a conversation. A result stands beside its call, and not again where it was sent."""
     calls: dict[str, Piece] = {}
-    turns: list[Turn] = []
+    turns: list[ShownTurn] = []
     for index, message in enumerate(messages):
         pieces = list(_pieces_of(message, index, calls, media))
         if pieces:
-            turns.append(Turn(index + 1, message.role, pieces))
+            turns.append(ShownTurn(index + 1, message.role, pieces))
     return turns
 
 
