@@ -5,6 +5,7 @@ Rule: Debian's `chromium` is used, and nothing is downloaded. Without it or Play
 
 import contextlib
 import json
+import os
 import shutil
 import socket
 import threading
@@ -134,6 +135,33 @@ def test_each_view_fits_and_its_colours_can_be_read(
         watched.check()
         low = tab.evaluate(CONTRAST)
         assert low == [], (path, scheme)
+    del traced
+
+
+AXE = os.environ.get("TOOLWIRE_AXE", "")
+
+
+@pytest.mark.skipif(not AXE, reason="TOOLWIRE_AXE names no axe.min.js: npm pack axe-core")
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("viewport", [WIDE, NARROW], ids=["wide", "narrow"])
+def test_axe_finds_nothing(
+    viewport: dict[str, int],
+    scheme: str,
+    open_tab: Any,
+    address: str,
+    recorded: list[Record],
+    traced: Any,
+    waiting_run: str,
+) -> None:
+    watched = open_tab(address, viewport=viewport, color_scheme=scheme, bypass_csp=True)
+    some = recorded[8].id
+    more = (f"/page/exchanges/{some}", f"/page/exchanges/{some}/context", "/page/conversations/conv_0000")
+    for path in (*VIEWS, *more, f"/page/runs/{waiting_run}", "/page/paste?sample=request", "/page/paste?sample=stream"):
+        tab = watched.open(path)
+        tab.evaluate(Path(AXE).read_text("utf-8"))
+        found = tab.evaluate("axe.run()")
+        assert len(found["passes"]) > 20
+        assert [(one["id"], one["nodes"][0]["html"]) for one in found["violations"]] == [], path
     del traced
 
 

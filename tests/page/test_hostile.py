@@ -23,7 +23,7 @@ TAGS = frozenset(
 ATTRIBUTES = frozenset(
     "lang charset name content rel href type src class id method action for value placeholder spellcheck autocomplete "
     "rows hidden title scope colspan datetime role open selected alt loading size width height x y rx viewbox "
-    "preserveaspectratio x1 x2 y1 y2".split()
+    "tabindex preserveaspectratio x1 x2 y1 y2".split()
 )
 SHORT = [text for text in TABLE if len(text) <= 2000]
 VOID = frozenset({"meta", "link", "input", "img"})

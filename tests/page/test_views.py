@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from tests.page.client import ask
 from tests.page.samples import ASK, DONE
@@ -13,7 +14,8 @@ from toolwire import traces
 from toolwire.page import PageApplication, Sources
 from toolwire.page.json_view import show_json
 from toolwire.page.marks import place_losses, side_of
-from toolwire.records import Record
+from toolwire.records import Body, Record
+from toolwire.records.record import EarlierExchange
 from toolwire.translation import translate
 
 CHAT = {
@@ -126,14 +128,14 @@ def test_an_exchange_shows_four_bodies_with_their_marks(page: PageApplication, r
     assert "sandbox" in raw.headers["content-security-policy"]
     canonical = ask(page, f"/page/exchanges/{record.id}?show=canonical").text
     assert "&#34;max_tokens&#34;</span>: 8192" in canonical
-    assert ask(page, f"/page/exchanges/{record.id}?show=raw").text.count("<pre class") == 4
+    assert ask(page, f"/page/exchanges/{record.id}?show=raw").text.count('<pre class="code"') == 4
     assert ask(page, "/page/exchanges/nothing").status == 404
 
 
 def test_every_loss_of_a_record_is_shown(page: PageApplication, recorded: list[Record]) -> None:
     for record in recorded:
         html = ask(page, f"/page/exchanges/{record.id}").text
-        shown = html.count('<div class="why') + html.count('<li id="s')
+        shown = html.count('<div class="why') + html.count('<li><span class="badge')
         assert shown >= len(record.losses), record.model
 
 
@@ -222,3 +224,30 @@ def test_a_view_without_its_store_says_how_to_turn_it_on(sources: Sources, page:
         assert words in reply.text
     assert ask(page, "/page/nothing").status == 404
     assert ask(page, "/page/traces", form={}).status == 405
+
+
+def test_providers_that_were_asked_before_are_listed(
+    page: PageApplication, recorded: list[Record], sources: Sources
+) -> None:
+    failed = EarlierExchange(
+        provider="away", provider_model="m", status=503, error="overloaded: try again", seconds=0.2
+    )
+    sources.records.write(replace(recorded[0], id="again", earlier=(failed,)))
+    sources.records.flush(10)
+    html = ask(page, "/page/exchanges/again").text
+    assert "Asked before" in html
+    assert "overloaded: try again" in html
+    assert "toolwire replay again --to PROVIDER/MODEL" in html
+
+
+def test_a_record_of_a_client_has_one_side(page: PageApplication, recorded: list[Record], sources: Sources) -> None:
+    request = b'{"model":"m","context":{"messages":[{"role":"user","content":"Hi"}]}}'
+    body = Body(data=request, size=len(request))
+    sources.records.write(Record(id="own", model="m", conversation="own", client_request=body))
+    sources.records.flush(10)
+    html = ask(page, "/page/exchanges/own").text
+    assert "Client&#39;s request" in html
+    assert "Provider&#39;s request" not in html
+    for url in ("/page/exchanges/own/context", "/page/conversations/own", "/page/exchanges/own?show=canonical"):
+        assert ask(page, url).status == 200
+    assert recorded
