@@ -10,12 +10,13 @@ from msgspec.structs import replace
 
 from tests.page.client import ask
 from tests.page.samples import ASK, DONE
-from toolwire import traces
+from toolwire import Client, records, traces
 from toolwire.page import PageApplication, Sources
 from toolwire.page.json_view import show_json
 from toolwire.page.marks import place_losses, side_of
-from toolwire.records import Body, Record
+from toolwire.records import Record
 from toolwire.records.record import EarlierExchange
+from toolwire.testing import simulate
 from toolwire.translation import translate
 
 CHAT = {
@@ -240,14 +241,21 @@ def test_providers_that_were_asked_before_are_listed(
     assert "toolwire replay again --to PROVIDER/MODEL" in html
 
 
-def test_a_record_of_a_client_has_one_side(page: PageApplication, recorded: list[Record], sources: Sources) -> None:
-    request = b'{"model":"m","context":{"messages":[{"role":"user","content":"Hi"}]}}'
-    body = Body(data=request, size=len(request))
-    sources.records.write(Record(id="own", model="m", conversation="own", client_request=body))
-    sources.records.flush(10)
-    html = ask(page, "/page/exchanges/own").text
-    assert "Client&#39;s request" in html
-    assert "Provider&#39;s request" not in html
-    for url in ("/page/exchanges/own/context", "/page/conversations/own", "/page/exchanges/own?show=canonical"):
-        assert ask(page, url).status == 200
-    assert recorded
+def test_a_record_of_a_client_of_this_library_is_canonical_on_its_side(
+    page: PageApplication, sources: Sources, tmp_path: Path
+) -> None:
+    url = f"sqlite:///{tmp_path}/records.db"
+    with simulate(["It is in Bergen."]) as model:
+        options = {"base_url": model.url, "api_key": "any", "record": url}
+        with Client("openai", "any", **options) as client:  # type: ignore[arg-type]
+            client.chat("Where is the harbour?", seed=7, top_k=5)
+    with records.open(url) as store:
+        sources.records = store
+        record = store.read(store.list().rows[0].id)
+        assert record is not None
+        html = ask(page, f"/page/exchanges/{record.id}").text
+        assert re.search(r'class="mark semantic struck"[^>]*>\s*<div class="ln i1"><span class="k">&#34;top_k', html)
+        for view in ("?show=canonical", "/context", "?show=raw"):
+            assert ask(page, f"/page/exchanges/{record.id}{view}").status == 200
+        turns = ask(page, f"/page/conversations/{record.conversation}?format=json").json["turns"]
+        assert [turn["pieces"][0]["text"] for turn in turns] == ["Where is the harbour?", "It is in Bergen."]

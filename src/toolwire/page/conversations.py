@@ -9,13 +9,13 @@ import msgspec
 
 from toolwire.dialects import dialect
 from toolwire.errors import ToolwireError
-from toolwire.page.exchanges import find_record
+from toolwire.page.exchanges import find_record, wire_of
 from toolwire.page.shown import File, Missing, PageRequest, Shown
 from toolwire.page.sources import Sources
 from toolwire.page.turns import IMAGES, ShownTurn, turns_of
 from toolwire.records.record import Record
 from toolwire.streams.accumulation import accumulate
-from toolwire.types import Image, Message, Request, Text
+from toolwire.types import Image, Message, Request, Response, Text
 
 _LIST = 100
 _TURNS = 200
@@ -116,7 +116,7 @@ def _system_of(request: Request) -> str:
 def request_of(record: Record) -> Request | None:
     """Return the canonical request of a client, or None if it cannot be read."""
     try:
-        if record.wire:
+        if wire_of(record, "client_request"):
             return dialect(record.wire).decode_request(record.client_request.json, record.path)
         return msgspec.json.decode(record.client_request.data, type=Request)
     except (ToolwireError, msgspec.MsgspecError, UnicodeError):
@@ -125,15 +125,17 @@ def request_of(record: Record) -> Request | None:
 
 def answer_of(record: Record) -> Message | None:
     """Return the message that the client received, or None if there is none."""
-    body, wire = record.client_answer, record.wire
-    if not wire or not body.data or not 200 <= record.status < 300:
+    body, wire = record.client_answer, wire_of(record, "client_answer")
+    if not body.data or not 200 <= record.status < 300:
         return None
     try:
+        if not wire:
+            return msgspec.json.decode(body.data, type=Response).message
         if body.frames:
             decoder = dialect(wire).decode_stream()
             return accumulate([*decoder.feed(body.data), *decoder.close()]).message
         return dialect(wire).decode_response(body.json).message
-    except ToolwireError:
+    except (ToolwireError, msgspec.MsgspecError, UnicodeError):
         return None
 
 

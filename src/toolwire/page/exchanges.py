@@ -18,7 +18,7 @@ from toolwire.page.shown import File, Missing, PageRequest, Shown
 from toolwire.page.sources import Sources
 from toolwire.page.streams import EventTable, events_of
 from toolwire.page.traffic import row_values, saving
-from toolwire.records.record import SIDES, Body, Record
+from toolwire.records.record import CANONICAL, SIDES, Body, Record
 
 _TITLES = {
     "client_request": "Client's request",
@@ -115,14 +115,29 @@ def _turn_of(sources: Sources, record: Record) -> tuple[int | None, int | None]:
     return (ids.index(record.id) + 1, len(ids)) if record.id in ids else (None, None)
 
 
+def wire_of(record: Record, name: str) -> str:
+    """Return the wire of a body. It is empty for the canonical values that a client of this library records."""
+    wire = record.wire if name.startswith("client") else record.provider_wire
+    return "" if wire == CANONICAL else wire
+
+
+def _value_of(record: Record, name: str) -> Any:
+    """Return the parsed body. Of a canonical value, only the fields that are set, the context's beside the others."""
+    value = record.bodies[name].json
+    if wire_of(record, name) or type(value) is not dict:
+        return value
+    context = value.pop("context", None)
+    return _without_nothing({**value, **context} if type(context) is dict else value)
+
+
 def _place(record: Record, source: str, target: str, losses: Sequence[Any]) -> Marked:
     """Return the marks of one direction. Messages are looked up only if a loss is about one."""
     is_request = source == "client_request"
-    wires = (record.wire, record.provider_wire) if is_request else ("", "")
+    wires = (wire_of(record, source), wire_of(record, target)) if is_request else ("", "")
     paths = (record.path, _path_of(record.url))
     deep = any(loss.path.startswith("messages") for loss in losses)
     left, right = (
-        side_of(record.bodies[name].json, wire, path, with_parts=deep)
+        side_of(_value_of(record, name), wire, path, with_parts=deep)
         for name, wire, path in zip((source, target), wires, paths, strict=True)
     )
     return place_losses(losses, left, right)
@@ -135,7 +150,7 @@ def _path_of(url: str) -> str:
 
 def _view_of(record: Record, name: str, way: str, marks: tuple[Any, Any, str]) -> _BodyView:
     body = record.bodies[name]
-    wire = record.wire if name.startswith("client") else record.provider_wire
+    wire = wire_of(record, name)
     view = _BodyView(
         name=name,
         title=_TITLES[name],
@@ -151,7 +166,7 @@ def _view_of(record: Record, name: str, way: str, marks: tuple[Any, Any, str]) -
         view.html = _canonical(body, name, wire, record)
     elif body.frames and wire:
         view.events = events_of(body.data, wire, _times_of(body))
-    elif (value := body.json) is not None:
+    elif (value := _value_of(record, name)) is not None:
         view.html = show_json(value, marks[0], marks[1], side=marks[2])
     else:
         view.text = body.text[:_RAW]
@@ -168,18 +183,18 @@ def _times_of(body: Body) -> list[tuple[int, float]]:
 
 def _about(record: Record, name: str, wire: str) -> str:
     if name == "client_request":
-        return f"POST {record.path.partition('?')[0]}"
+        return f"POST {record.path.partition('?')[0]}" if record.path else "canonical"
     if name == "provider_request":
         return f"POST {_path_of(record.url).partition('?')[0]}"
     status = record.status if name == "client_answer" else record.provider_status
-    return f"{status or 'no status'} · {wire}"
+    return f"{status or 'no status'} · {wire or 'canonical'}"
 
 
 def _canonical(body: Body, name: str, wire: str, record: Record) -> Markup:
     """Return the canonical value of a body, or why there is none."""
     try:
         if not wire:
-            value: Any = body.json
+            value: Any = _value_of(record, name)
         elif name.endswith("request"):
             path = record.path if name == "client_request" else _path_of(record.url)
             value = dialect(wire).decode_request(body.json, path)
