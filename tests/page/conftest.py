@@ -77,7 +77,7 @@ def waiting_run(sources: Sources, tmp_path: Path) -> Iterator[str]:
             "Pay order 17.", "ollama", "m", id="order-17", tools=[look, pay], approve=["pay"], options=options
         )
         until = time.monotonic() + 30
-        while not run.waiting and time.monotonic() < until:
+        while run.state != "waiting" and time.monotonic() < until:
             time.sleep(0.05)
         sources.runs = runs
         yield run.id

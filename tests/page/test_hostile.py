@@ -133,6 +133,7 @@ def hostile_page(tmp_path_factory: pytest.TempPathFactory) -> PageApplication:
     return PageApplication(Sources(records=store, traces=audit), Hosts())
 
 
+@pytest.mark.slow
 def test_lists_of_hostile_records_are_ours_alone(hostile_page: PageApplication) -> None:
     rows, url = 0, "/page/traffic"
     while url:
@@ -146,6 +147,7 @@ def test_lists_of_hostile_records_are_ours_alone(hostile_page: PageApplication) 
     check(ask(hostile_page, "/page/spend?by=model").text)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("start", range(0, 1000, 100))
 def test_exchanges_of_hostile_texts_are_ours_alone(hostile_page: PageApplication, start: int) -> None:
     for index in range(start, start + 100, 7):
@@ -161,6 +163,7 @@ def test_exchanges_of_hostile_texts_are_ours_alone(hostile_page: PageApplication
         check(ours.replace("http-equiv=", "name=", 1), scripts=0)
 
 
+@pytest.mark.slow
 def test_traces_of_hostile_texts_are_ours_alone(hostile_page: PageApplication) -> None:
     url, ids = "/page/traces", []
     while url:
@@ -173,7 +176,7 @@ def test_traces_of_hostile_texts_are_ours_alone(hostile_page: PageApplication) -
         check(ask(hostile_page, f"/page/traces/{identity}").text)
 
 
-@pytest.mark.parametrize("start", range(0, 1000, 50))
+@pytest.mark.parametrize("start", [0, *(pytest.param(start, marks=pytest.mark.slow) for start in range(50, 1000, 50))])
 def test_pasted_hostile_texts_are_ours_alone(start: int) -> None:
     page = PageApplication(Sources(), Hosts())
     for text in TABLE[start : start + 50 : 5]:
@@ -189,6 +192,7 @@ def test_pasted_hostile_texts_are_ours_alone(start: int) -> None:
             check(reply.text)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", SHORT[::37])
 def test_hostile_addresses_are_ours_alone(hostile_page: PageApplication, text: str) -> None:
     from urllib.parse import quote
@@ -214,3 +218,15 @@ def test_deep_values_are_shown_to_a_depth(depth: int) -> None:
     reply = ask(page, "/page/paste", form={"body": json.dumps(body), "from": "openai-chat", "kind": "request"})
     assert reply.status == 200
     check(reply.text)
+
+
+def test_an_exchange_of_hostile_texts_is_ours_alone(page: PageApplication, sources: Sources, tmp_path: Path) -> None:
+    with records.open(f"sqlite:///{tmp_path}/records.db") as store:
+        sources.records = store
+        some = SHORT[::60]
+        for index, text in enumerate(some):
+            store.write(hostile_record(index, text.encode("utf-8", "replace").decode()))
+        store.flush(30)
+        check(ask(page, "/page/traffic").text)
+        for index in range(len(some)):
+            check(ask(page, f"/page/exchanges/r{index}").text)
