@@ -12,6 +12,7 @@ from tests.page.client import ask
 from tests.page.samples import ASK, DONE
 from toolwire import Client, records, traces
 from toolwire.page import PageApplication, Sources
+from toolwire.page.context import _find_break, _Section
 from toolwire.page.json_view import show_json
 from toolwire.page.marks import place_losses, side_of
 from toolwire.records import Record
@@ -259,3 +260,26 @@ def test_a_record_of_a_client_of_this_library_is_canonical_on_its_side(
             assert ask(page, f"/page/exchanges/{record.id}{view}").status == 200
         turns = ask(page, f"/page/conversations/{record.conversation}?format=json").json["turns"]
         assert [turn["pieces"][0]["text"] for turn in turns] == ["Where is the harbour?", "It is in Bergen."]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "shared", "broken"),
+    [
+        (["aaaa", "bbbb"], ["aaaa", "bbbb", "cccc"], 12, None),
+        (["aaaa", "bbbb"], ["aaaa", "bxbb"], 8, ("messages[1] user", 2)),
+        (["aaaa"], ["xaaa"], 1, ("messages[0] user", 1)),
+        (["aaaa", "bbbb"], ["aaaa"], 6, ("messages[1] user", 0)),
+        (["aa"], ["aaaa"], 3, ("messages[0] user", 3)),
+    ],
+)
+def test_a_prefix_ends_at_the_first_byte_that_differs(
+    old: list[str], new: list[str], shared: int, broken: tuple[str, int] | None
+) -> None:
+    def sections(texts: list[str]) -> list[_Section]:
+        return [
+            _Section("history", f"messages[{index}] user", json.dumps(text).encode())
+            for index, text in enumerate(texts)
+        ]
+
+    found, where = _find_break(sections(old), sections(new))
+    assert (found, None if where is None else (where.section, where.byte)) == (shared, broken)
