@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -70,15 +71,16 @@ def test_a_gateway_has_no_page_unless_it_is_turned_on(tmp_path: Path) -> None:
 
 def test_an_admin_signs_in_by_a_link_that_the_command_line_prints(tmp_path: Path) -> None:
     file, database = tmp_path / "toolwire.toml", f"sqlite:///{tmp_path}/toolwire.db"
-    file.write_text(f'[server]\ndatabase = "{database}"\n[page]\non = true\n')
+    file.write_text(f'[server]\ndatabase = "{database}"\n[record]\n[page]\non = true\n')
     ledger = LimitLedger(database)
     (admin, admin_key), (plain, plain_key) = (
-        mint(name, [], [], 0.0, None, is_admin=name == "boss") for name in ("boss", "ci")
+        mint(name, [], [], 0.0, None, team="core", is_admin=name == "boss") for name in ("boss", "ci")
     )
     for key in (admin_key, plain_key):
         ledger.add(key)
     ledger.close()
-    with serving("--config", str(file), "--quiet", "--listen", "127.0.0.1:0") as (line, _), httpx2.Client() as client:
+    arguments = ("--simulate", "--config", str(file), "--quiet", "--listen", "127.0.0.1:0")
+    with serving(*arguments) as (line, _), httpx2.Client() as client:
         url = url_in(line)
         assert client.get(url, headers=HTML).status_code == 401
         refused = view(url, plain)
@@ -95,6 +97,16 @@ def test_an_admin_signs_in_by_a_link_that_the_command_line_prints(tmp_path: Path
         assert "Sign out boss" in client.get(url, headers={**HTML, **cookie}).text
         assert client.post(f"{url}/page/sign-in", data={"link": token}, headers={"origin": url}).status_code == 403
         assert client.get(f"{url}/v1/models", headers=cookie).status_code == 401
+        chat = {"model": "openai/any", "messages": [{"role": "user", "content": "Hi"}]}
+        asked = client.post(f"{url}/v1/chat/completions", json=chat, headers={"authorization": f"Bearer {plain}"})
+        assert asked.status_code == 200
+        until = time.monotonic() + 10
+        rows: list[dict[str, object]] = []
+        while not rows and time.monotonic() < until:
+            rows = client.get(f"{url}/page/spend?by=team&format=json", headers=cookie).json()["rows"]
+        assert [(row["name"], row["requests"]) for row in rows] == [("core", 1)]
+        listed = client.get(f"{url}/page/traffic?format=json", headers=cookie).json()["exchanges"]
+        assert [line["key_name"] for line in listed] == ["ci"]
 
 
 def view(url: str, key: str) -> "subprocess.CompletedProcess[str]":

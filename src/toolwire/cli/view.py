@@ -12,6 +12,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+from toolwire.cli.commands import SUMMARIES
 from toolwire.cli.parsing import require_extra
 from toolwire.cli.state_paths import default_records
 from toolwire.errors import InvalidField, UserError
@@ -23,7 +24,7 @@ _REFUSED = 400
 
 def add(commands: Any) -> None:
     """Add the commands `view` and `export`."""
-    command = commands.add_parser("view", help="show records, traces, runs, a body or a stream in a browser")
+    command = commands.add_parser("view", help=SUMMARIES["view"])
     command.add_argument(
         "source", metavar="SOURCE", help="a database, a file of one body or stream, or a gateway's URL"
     )
@@ -31,7 +32,7 @@ def add(commands: Any) -> None:
         "--listen", metavar="HOST:PORT", default="127.0.0.1:0", help="where to listen (default: a free port here)"
     )
     command.set_defaults(run=view)
-    command = commands.add_parser("export", help="write one recorded exchange as a file that a browser opens offline")
+    command = commands.add_parser("export", help=SUMMARIES["export"])
     command.add_argument("id", metavar="ID", help="the id of the request, as x-toolwire-request has it")
     command.add_argument("-o", "--output", metavar="FILE", required=True, help="the file to write; - is the output")
     command.add_argument("--database", metavar="URL", help="the database of records (default: yours)")

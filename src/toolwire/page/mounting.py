@@ -6,6 +6,7 @@ Rules of this file:
 """
 
 import contextlib
+import time
 from typing import Any
 
 from toolwire import records
@@ -13,7 +14,8 @@ from toolwire.config import GatewaySettings, seconds_of
 from toolwire.gateway.accounts import Accounts
 from toolwire.gateway.app import Gateway
 from toolwire.gateway.errors import GatewayError
-from toolwire.gateway.starting import records_url, url_of_database
+from toolwire.gateway.starting import records_url, url_of_database, usage_tables_of
+from toolwire.gateway.usage_queries import query_of
 from toolwire.page.access import Hosts, Rejected, SignIn
 from toolwire.page.app import PageApplication
 from toolwire.page.opening import open_runs, open_traces
@@ -28,6 +30,8 @@ def mount(
     if settings.record is not None:
         url, seconds = records_url(settings, path), seconds_of(settings.record.expires)
         sources.records = _closed_by(stack, records.open(url, bytes=None, expires=seconds))
+    if settings.server.database:
+        sources.usage = _usage_reader(_closed_by(stack, usage_tables_of(settings, path)))
     if settings.traces.url:
         sources.traces = _closed_by(stack, open_traces(url_of_database(settings.traces.url, path)))
     if settings.page.runs:
@@ -36,6 +40,16 @@ def mount(
     names = tuple(name.lower() for name in (*settings.page.hosts, *settings.server.hosts))
     hosts = Hosts(names, gateway.allowed_origins.loopback)
     gateway.page = PageApplication(sources, hosts, None if accounts is None else SignIn(_admin_check(accounts)))
+
+
+def _usage_reader(tables: Any) -> Any:
+    """Return a function that returns the sums of the usage ledger by some columns, from a time such as `7d` ago."""
+
+    def read(by: tuple[str, ...], since: str) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = tables.sums(query_of(",".join(by), since, "", {}, time.time()))
+        return found
+
+    return read
 
 
 def _closed_by(stack: contextlib.ExitStack, store: Any) -> Any:

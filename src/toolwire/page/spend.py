@@ -1,7 +1,7 @@
 """The view Spend: requests, tokens and dollars by key, team, model or day."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -18,8 +18,6 @@ _BY_LEDGER = ("key", "team", "user", "model", "provider", "day")
 _BY_RECORDS = {"key": "key_name", "model": "provider_model", "provider": "provider", "day": "day"}
 _DEFAULT = "30d"
 _GROUPS = 1_000_000
-Ledger = Callable[[tuple[str, ...], float], Sequence[dict[str, Any]]]
-"""Return the sums of the usage ledger by some columns, from a time on."""
 
 
 class _SpendRow(Struct, frozen=True):
@@ -42,7 +40,9 @@ def show_spend(sources: Sources, request: PageRequest) -> Shown:
     names = _BY_LEDGER if sources.usage is not None else tuple(_BY_RECORDS)
     by = request.query.get("by", "key")
     by = by if by in names else "key"
-    rows, days = (_sorted(found, name) for found, name in zip(_read(sources, by, start), (by, "day"), strict=True))
+    rows, days = (
+        _sorted(found, name) for found, name in zip(_read(sources, by, since, start), (by, "day"), strict=True)
+    )
     each = _each_day(days, start)
     total = _SpendRow("total", *(sum(getattr(row, name) for row in rows) for name in _NUMBERS))
     data = {"by": by, "since": since, "rows": rows, "days": days, "total": total}
@@ -68,10 +68,10 @@ def _sorted(rows: list[_SpendRow], by: str) -> list[_SpendRow]:
     return sorted(rows, key=lambda row: ("", row.name) if by == "day" else (f"{1e12 - row.cost:020.6f}", row.name))
 
 
-def _read(sources: Sources, by: str, start: float) -> tuple[list[_SpendRow], list[_SpendRow]]:
+def _read(sources: Sources, by: str, since: str, start: float) -> tuple[list[_SpendRow], list[_SpendRow]]:
     """Return the sums by one column, and those by day."""
     if sources.usage is not None:
-        rows, days = sources.usage((by,), start), sources.usage(("day",), start)
+        rows, days = sources.usage((by,), since), sources.usage(("day",), since)
         return [_from_ledger(row, by) for row in rows], [_from_ledger(row, "day") for row in days]
     if sources.records is None:
         return [], []
