@@ -7,8 +7,9 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx2
 import pytest
@@ -100,13 +101,18 @@ def test_an_admin_signs_in_by_a_link_that_the_command_line_prints(tmp_path: Path
         chat = {"model": "openai/any", "messages": [{"role": "user", "content": "Hi"}]}
         asked = client.post(f"{url}/v1/chat/completions", json=chat, headers={"authorization": f"Bearer {plain}"})
         assert asked.status_code == 200
-        until = time.monotonic() + 10
-        rows: list[dict[str, object]] = []
-        while not rows and time.monotonic() < until:
-            rows = client.get(f"{url}/page/spend?by=team&format=json", headers=cookie).json()["rows"]
+        rows = eventually(lambda: client.get(f"{url}/page/spend?by=team&format=json", headers=cookie).json()["rows"])
         assert [(row["name"], row["requests"]) for row in rows] == [("core", 1)]
-        listed = client.get(f"{url}/page/traffic?format=json", headers=cookie).json()["exchanges"]
+        listed = eventually(lambda: client.get(f"{url}/?format=json", headers=cookie).json()["exchanges"])
         assert [line["key_name"] for line in listed] == ["ci"]
+
+
+def eventually(read: Callable[[], list[dict[str, Any]]]) -> list[dict[str, Any]]:
+    """Return the first result that is not empty: usage and records are written in the background."""
+    until = time.monotonic() + 20
+    while not (rows := read()) and time.monotonic() < until:
+        time.sleep(0.05)
+    return rows
 
 
 def view(url: str, key: str) -> "subprocess.CompletedProcess[str]":
