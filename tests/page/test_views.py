@@ -200,6 +200,17 @@ def test_traces_are_filtered_summed_and_verified(page: PageApplication, traced: 
     assert "The record was changed." in ask(page, "/page/traces?verify=1").text
 
 
+def test_statistics_of_many_traces_are_counted_when_they_are_asked_for(
+    page: PageApplication, traced: traces.Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("toolwire.page.traces._MOST_FOR_STATS", 29)
+    reply = ask(page, "/page/traces?tool=bash")
+    assert "calls by tool" not in reply.text
+    assert 'href="?tool=bash&amp;stats=1"' in reply.text
+    assert "20 calls by tool" in ask(page, "/page/traces?tool=bash&stats=1").text
+    assert traced.count() == 30
+
+
 def test_a_run_shows_its_turns_and_a_button_answers_it(
     page: PageApplication, waiting_run: str, sources: Sources
 ) -> None:

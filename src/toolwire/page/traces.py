@@ -11,6 +11,7 @@ from toolwire.traces import ENDINGS
 
 _FILTERS = ("tool", "ending", "conversation", "tenant")
 _PAGE = 100
+_MOST_FOR_STATS = 50_000  # traces in a store whose statistics are counted unasked
 _SINCE = {"1h": 3600, "24h": 86_400, "7d": 604_800, "30d": 2_592_000}
 
 
@@ -26,7 +27,9 @@ def show_traces(sources: Sources, request: PageRequest) -> Shown:
     after = request.query.get("after", "")
     start = int(after) if after.isascii() and after.isdigit() and len(after) < 19 else None
     found = store.traces(newest=True, limit=_PAGE, after=start, **filters)
-    stats = store.stats(**filters)
+    newest = store.traces(newest=True, limit=1).rows
+    has_stats = request.query.get("stats") == "1" or not newest or (newest[0].position or 0) <= _MOST_FOR_STATS
+    stats = store.stats(**filters) if has_stats else ()
     verified = store.verify() if request.query.get("verify") == "1" else None
     data = {
         "traces": [_row(trace) for trace in found.rows],
@@ -34,7 +37,7 @@ def show_traces(sources: Sources, request: PageRequest) -> Shown:
         "stats": stats,
         "verified": None if verified is None else _verification(verified),
     }
-    links = {name: value for name, value in request.query.items() if name not in ("after", "verify", "format", "part")}
+    links = {name: value for name, value in request.query.items() if name not in ("after", "verify", "stats", "format")}
     extra = {
         "store": store,
         "fields": query,
@@ -42,6 +45,7 @@ def show_traces(sources: Sources, request: PageRequest) -> Shown:
         "periods": list(_SINCE),
         "older": f"?{urlencode({**links, 'after': str(found.next)})}" if found.next is not None else "",
         "verify": f"?{urlencode({**links, 'verify': '1'})}",
+        "statistics": "" if has_stats else f"?{urlencode({**links, 'stats': '1'})}",
         "longest": max((one.longest_ms for one in stats), default=0.0),
         "tools": _by_tool(stats),
         "calls": sum(one.calls for one in stats),
