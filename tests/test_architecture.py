@@ -29,7 +29,7 @@ DIALECTS = SOURCE / "dialects"
 IMPURE = (
     *(
         f"toolwire.{room}."
-        for room in "cli client codetools databases gateway mcp records runs testing traces waiting".split()
+        for room in "cli client codetools databases gateway mcp page records runs testing traces waiting".split()
     ),
     *("toolwire.__main__", "toolwire.resolvers.execution"),
 )
@@ -304,6 +304,8 @@ CACHES = {
     "encoding.ledger._losses_of": "the losses of known keys",
     "encoding.severities.severity_of_loss": "the severities of concepts",
     "encoding.severities.severities_of_keys": "the severities of known keys",
+    "page.rendering._environment": "the templates of the page",
+    "page.rendering.asset": "the stylesheet, the script and the icon of the page",
     "providers.catalogue.built_in": "a data file",
     "scrubbing.fields.declared_fields": "the sensitive fields that were configured",
     "scrubbing.screening._usual_finders": "the patterns of keys",

@@ -38,6 +38,8 @@ GROUPS: dict[str, dict[str, Command]] = {
     "look": {
         "models": Command("translation", "list the models of the catalogue with prices, or those of a live server"),
         "traces": Command("traces", "read and verify the record of tool calls"),
+        "view": Command("view", "show records, traces, runs, a body or a stream in a browser"),
+        "export": Command("view", "write one recorded exchange as a file that a browser opens offline"),
         "record": Command("records", "read and export the records of exchanges"),
         "replay": Command("records", "send a recorded request to another model, and compare the answers"),
         "runs": Command("runs", "list, show, cancel, answer, resume, limit and prune durable runs"),

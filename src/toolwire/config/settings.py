@@ -145,6 +145,14 @@ class RecordSettings(Struct, frozen=True, forbid_unknown_fields=True):
     database: str = ""
 
 
+class PageSettings(Struct, frozen=True, forbid_unknown_fields=True):
+    """If a browser gets a page at `/`, the names of a reverse proxy, and a database of durable runs to show."""
+
+    on: bool = False
+    hosts: list[str] = []
+    runs: str = ""
+
+
 class PriceSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """Dollars for a million tokens."""
 
@@ -168,6 +176,7 @@ class GatewaySettings(Struct, frozen=True, kw_only=True):
     translation_cache: TranslationCacheSettings = TranslationCacheSettings()
     traces: TraceSettings = TraceSettings()
     record: RecordSettings | None = None
+    page: PageSettings = PageSettings()
     prices: dict[str, PriceSettings] = {}
 
 
@@ -182,6 +191,7 @@ _SECTIONS: dict[str, Any] = {
     "translation_cache": TranslationCacheSettings,
     "traces": TraceSettings,
     "record": RecordSettings,
+    "page": PageSettings,
     "prices": dict[str, PriceSettings],
 }
 _OPTIONAL = ("record",)  # sections that turn something on by being there
@@ -260,10 +270,12 @@ def _problems(settings: GatewaySettings) -> Iterator[str]:
     if settings.translation_cache.bytes < 0:
         yield f"translation_cache.bytes must be 0 or more, not {settings.translation_cache.bytes}"
     yield from _problems_of_server(settings.server, settings.admin)
+    yield from _problems_of_page(settings.page, needs_keys=settings.server.needs_keys)
     for path, url, file in (
         ("server.database", settings.server.database, "toolwire.db"),
         ("traces.url", settings.traces.url, "traces.db"),
         ("record.database", "" if settings.record is None else settings.record.database, "records.db"),
+        ("page.runs", settings.page.runs, "runs.db"),
     ):
         if url and not (is_database_url(url) or _VARIABLE.fullmatch(url)):
             yield f'{path} must be "sqlite:///{file}" or "postgresql://HOST/DATABASE", or name a variable ("$NAME")'
@@ -306,6 +318,14 @@ def _problems_of_storage(section: str, expires: str, size: int, least: int = 0) 
     yield from _problems_of_time(f"{section}.expires", expires)
     if size < least:
         yield f"{section}.bytes must be {least} or more, not {size}"
+
+
+def _problems_of_page(page: PageSettings, *, needs_keys: bool) -> Iterator[str]:
+    if page.hosts and not needs_keys:
+        yield "page.hosts needs keys (server.database): without them everybody who reaches the proxy sees the page"
+    for index, text in enumerate(page.hosts):
+        if not _HOST.fullmatch(text):
+            yield f'page.hosts[{index}] must be a name without scheme and port, as "models.example.com", not {text!r}'
 
 
 def _problems_of_server(server: ServerSettings, admin: AdminSettings) -> Iterator[str]:

@@ -18,7 +18,7 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 import msgspec
 from msgspec import UNSET, Struct
@@ -116,6 +116,22 @@ class AllowedOrigins(Struct, frozen=True):
 _allowed = lru_cache(256)(AllowedOrigins.allow)
 
 
+class _MountedPage(Protocol):
+    """The page that the command line mounts at `/`: an ASGI application that chooses its requests."""
+
+    def wants(self, scope: Mapping[str, Any], /) -> bool:
+        """Return True if a request is for the page."""
+        ...
+
+    def stop(self) -> None:
+        """End what would keep connections open."""
+        ...
+
+    async def __call__(self, scope: dict[str, Any], receive: _Receive, send: _Send) -> None:
+        """Answer a request."""
+        ...
+
+
 class Gateway:
     """The gateway: an ASGI application.
 
@@ -141,6 +157,7 @@ class Gateway:
         self.log_event: Callable[[KeyEvent | BudgetAlert], None] = _discard
         self.admin: bool = False
         self.websocket: bool = True
+        self.page: _MountedPage | None = None
         self.program_key: str = ""
         self.running: int = 0
         self.observers: list[Callable[[RequestRecord], None]] = []
@@ -156,6 +173,8 @@ class Gateway:
         """Answer one request, or run the lifespan of the server."""
         if scope["type"] == "lifespan":
             await self._run_lifespan(receive, send)
+        elif scope["type"] == "http" and self.page is not None and self.page.wants(scope):
+            await self.page(scope, receive, send)
         elif scope["type"] == "http":
             self.running += 1
             try:

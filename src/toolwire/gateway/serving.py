@@ -229,6 +229,13 @@ class _Server(uvicorn.Server):
             asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._again)
         self._ready()
 
+    def handle_exit(self, sig: int, frame: Any) -> None:
+        """Stop. The page ends its live rows, which would last as long as a browser shows them."""
+        gateway: Any = self.config.app
+        if gateway.page is not None:
+            gateway.page.stop()
+        super().handle_exit(sig, frame)
+
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         """Stop on a signal, and do not raise it again. A thread other than the main thread receives no signals."""

@@ -5,9 +5,9 @@ Rules of this file:
 - A page is ordered by position, the newest first. `before` and `after` are positions.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any, TypedDict
+from typing import Any, Literal, TypedDict, get_args
 
 import sqlalchemy as sql
 from msgspec import Struct
@@ -18,10 +18,12 @@ from toolwire.records.database import Database
 from toolwire.records.packing import unpack
 from toolwire.records.record import Record, Summary
 from toolwire.records.tables import LINES, WHOLE
+from toolwire.types import Severity
 
 LIMIT = 100
 MAX_LIMIT = 1000
 _LARGEST = (1 << 63) - 1
+_SEVERITIES = get_args(Severity)
 _NAMES = tuple(Summary.__struct_fields__)
 _COLUMNS = tuple(LINES.c[name] for name in _NAMES)
 
@@ -33,6 +35,7 @@ class RecordFilters(TypedDict, total=False):
     key_name: str | None
     session: str | None
     conversation: str | None
+    program: str | None
     model: str | None
     provider: str | None
     provider_model: str | None
@@ -40,6 +43,7 @@ class RecordFilters(TypedDict, total=False):
     status: int | None
     ending: str | None
     lossy: bool | None
+    loss: Literal["semantic", "minor", "formal"] | None
     since: float | datetime | None
     until: float | datetime | None
 
@@ -65,6 +69,13 @@ def conditions(filters: Mapping[str, Any]) -> list[ColumnElement[bool]]:
                 found.append(columns.time >= _seconds(name, value))
             case "until":
                 found.append(columns.time < _seconds(name, value))
+            case "loss":
+                if value not in _SEVERITIES:
+                    raise InvalidField(name, f"must be one of {', '.join(_SEVERITIES)}", path="record")
+                found.append(columns[value] > 0)
+            case "program":  # its version changes often, so its name is enough
+                text = _checked(name, value)
+                found.append((columns.program == text) | columns.program.startswith(f"{text} ", autoescape=True))
             case "lossy":
                 lossless = columns.semantic + columns.minor == 0
                 found.append(~lossless if value else lossless)
@@ -132,3 +143,66 @@ def read_record(database: Database, identity: str, key: str | None, cutoff: floa
     with database.reading() as connection:
         content = connection.execute(query).scalar()
     return None if content is None else unpack(bytes(content))
+
+
+class RecordSum(Struct, frozen=True, kw_only=True):
+    """The sums of the records that share some values, in the order of the columns that were asked for."""
+
+    values: tuple[str, ...]
+    exchanges: int
+    first: float
+    last: float
+    input_tokens: int
+    output_tokens: int
+    cache_read_tokens: int
+    cache_write_tokens: int
+    cost: float
+    semantic: int
+    minor: int
+    errors: int
+
+
+_FIRST_ERROR = 400
+_GROUPS: dict[str, Any] = {
+    name: LINES.c[name]
+    for name in ("key_name", "conversation", "model", "provider", "provider_model", "wire", "session")
+} | {"day": sql.cast(sql.func.floor(LINES.c.time / 86_400), sql.BigInteger)}
+_SUMS: dict[str, ColumnElement[Any]] = {
+    "exchanges": sql.func.count(),
+    "first": sql.func.min(LINES.c.time),
+    "last": sql.func.max(LINES.c.time),
+    **{
+        name: sql.func.coalesce(sql.func.sum(LINES.c[name]), 0)
+        for name in ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
+    },
+    **{name: sql.func.coalesce(sql.func.sum(LINES.c[name]), 0) for name in ("cost", "semantic", "minor")},
+    "errors": sql.func.coalesce(sql.func.sum(sql.case((LINES.c.status >= _FIRST_ERROR, 1), else_=0)), 0),
+}
+
+
+def read_sums(
+    database: Database, by: Sequence[str], filters: Mapping[str, Any], *, limit: int, cutoff: float | None
+) -> tuple[RecordSum, ...]:
+    """Return the sums of records by some columns, the latest first. A `day` is the number of days since 1970."""
+    if unknown := set(by) - _GROUPS.keys():
+        known = [*_GROUPS]
+        words = f"is not a column to sum by{listed(known, suggestion(min(unknown), known))}"
+        raise InvalidField(min(unknown), words, path="record")
+    columns = [_GROUPS[name] for name in by]
+    query = sql.select(*columns, *_SUMS.values()).where(*conditions(filters)).limit(limit)
+    if cutoff is not None:
+        query = query.where(LINES.c.time >= cutoff)
+    if columns:
+        query = query.group_by(*columns).order_by(sql.func.max(LINES.c.time).desc())
+    with database.reading() as connection:
+        rows = connection.execute(query).all()
+    found = [(row[: len(by)], dict(zip(_SUMS, row[len(by) :], strict=True))) for row in rows]
+    numbers = dict.fromkeys(_SUMS, int) | {"first": float, "last": float, "cost": float}
+    return tuple(
+        RecordSum(
+            values=tuple(str(value) for value in values),
+            **{name: numbers[name](value or 0) for name, value in sums.items()},  # type: ignore[arg-type]
+        )
+        for values, sums in found
+        if sums["exchanges"]
+    )

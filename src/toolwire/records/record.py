@@ -157,6 +157,13 @@ class Record(Struct, frozen=True, kw_only=True):
         """The losses of the request and of the answer."""
         return (*self.request_losses, *self.answer_losses)
 
+    @property
+    def program(self) -> str:
+        """The client program and its version, by its user agent: `claude-cli 2.1.332`. Empty if it names none."""
+        names = {name.lower(): value for name, value in self.client_request.headers.items()}
+        name, _, version = names.get("user-agent", "").partition(" (")[0].strip()[:100].partition("/")
+        return f"{name.strip()} {version.strip()}".strip()
+
     def summary(self, position: int = 0, size: int = 0) -> "Summary":
         """Return the line of this record in a list."""
         usage = self.usage or Usage()
@@ -171,6 +178,7 @@ class Record(Struct, frozen=True, kw_only=True):
             semantic=severities.count("semantic"),
             minor=severities.count("minor"),
             formal=severities.count("formal"),
+            program=self.program,
             **{name: getattr(self, name) for name in SHARED},
         )
 
@@ -198,6 +206,7 @@ class Summary(Struct, frozen=True, kw_only=True):
     key_name: str
     session: str
     conversation: str
+    program: str
     path: str
     wire: str
     provider_wire: str

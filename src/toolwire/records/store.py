@@ -11,7 +11,16 @@ from typing import Any, Self, Unpack
 from toolwire.errors import InvalidField
 from toolwire.records.database import Database, open_records
 from toolwire.records.process import ProcessWriter
-from toolwire.records.queries import LIMIT, MAX_LIMIT, RecordFilters, RecordPage, read_page, read_record
+from toolwire.records.queries import (
+    LIMIT,
+    MAX_LIMIT,
+    RecordFilters,
+    RecordPage,
+    RecordSum,
+    read_page,
+    read_record,
+    read_sums,
+)
 from toolwire.records.record import Record
 from toolwire.records.writer import RecordWriter, StoreLimits
 
@@ -60,6 +69,13 @@ class RecordStore:
         then has the lines that came next, and its `next` is None once there are no more.
         """
         return read_page(self._database, filters, before=before, after=after, limit=limit, cutoff=self._cutoff)
+
+    def sums(self, *by: str, limit: int = MAX_LIMIT, **filters: Unpack[RecordFilters]) -> tuple[RecordSum, ...]:
+        """Return the sums of records by `key_name`, `conversation`, `model`, `provider`, `day` and so on.
+
+        Without a column there is one sum, or none if no record fits.
+        """
+        return read_sums(self._database, by, filters, limit=limit, cutoff=self._cutoff)
 
     def iterate(self, **filters: Unpack[RecordFilters]) -> Iterator[Record]:
         """Yield whole records, the newest first."""
