@@ -17,6 +17,7 @@ STAND_FOR = {
     ("client/options.py", "types[name]"),  # fields of a request
     ("client/options.py", "kind"),  # what its callers give
     ("client/saving.py", "form"),  # Saved, and what is made of it
+    ("config/litellm.py", "name"),  # the name of a setting, and no type
     ("config/settings.py", "expected"),  # its _KINDS
     ("providers/catalogue.py", "struct"),  # its TypeVar names both
     ("resolvers/functions/annotations.py", "constructor"),  # no class with fields

@@ -23,6 +23,7 @@ from toolwire.codetools.files import ChangedFile, Desk
 from toolwire.codetools.paths import PathRefused
 from toolwire.codetools.previewing import diff
 from toolwire.codetools.undoing import Undo, content_digest, current_content, take_back
+from toolwire.types.readable import readable
 
 _MAX_BYTES = 32 * 1024 * 1024
 
@@ -47,6 +48,7 @@ class _PromptEdits(Struct):
     commands: int = 0
 
 
+@readable
 class _Kept(Struct):
     """The file of a conversation's edits: those of each prompt, and the notes that the model has not received yet."""
 

@@ -23,6 +23,7 @@ from toolwire.cli.state_paths import state_folder
 from toolwire.config.command_line import Mode
 from toolwire.errors import UserError
 from toolwire.types import Tool, ToolCall
+from toolwire.types.readable import readable
 
 _FILE_TOOLS = frozenset({"write_file", "append_to_file", "edit_file", "multi_edit"})
 _FETCHES = frozenset({"http_get"})
@@ -30,6 +31,7 @@ _PLAN = "the user has chosen plan mode: nothing is changed and no command runs; 
 RUN, ASK = "run", "ask"
 
 
+@readable
 class _KeptRules(Struct):
     """The rules that were added by "always" in a folder."""
 

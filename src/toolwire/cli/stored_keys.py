@@ -17,11 +17,13 @@ from toolwire.cli.state_paths import config_folder
 from toolwire.client.saving import write_atomically
 from toolwire.errors import UserError
 from toolwire.providers import PROVIDERS, Provider, named, put_key
+from toolwire.types.readable import readable
 
 _SERVICE = "toolwire"
 _OTHERS = 0o077
 
 
+@readable
 class StoredKey(Struct, frozen=True, omit_defaults=True):
     """Where the key of a provider is; `key` is empty if it is in the keyring."""
 

@@ -15,6 +15,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from toolwire.types import Loss, Usage
+from toolwire.types.readable import readable
 
 SIDES = ("client_request", "provider_request", "provider_answer", "client_answer")
 """The names of the four bodies, in the order in which they are on the wire."""
@@ -81,6 +82,7 @@ class EarlierExchange(Struct, frozen=True, kw_only=True):
     answer: Body = Body()
 
 
+@readable
 class Record(Struct, frozen=True, kw_only=True):
     """One exchange: a client's request, what the provider received and answered, and what the client received.
 
