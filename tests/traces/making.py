@@ -43,6 +43,10 @@ class Between:
         """Look at the files, as what stood there does."""
         self.committer.check(idle=idle)
 
+    def resume(self) -> None:
+        """Accept restored files, as what stood there does."""
+        self.committer.resume()
+
 
 def kept_by(store: Store, trace: Trace) -> Trace:
     """Record a trace, and give it as the store has it."""
