@@ -7,6 +7,7 @@ Rules of this file:
 """
 
 import contextlib
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal
 
@@ -127,7 +128,7 @@ def use_stored_keys() -> None:
 def _keyring() -> Any:
     """Return the module `keyring` if it is installed and has a store; None otherwise."""
     try:
-        import keyring  # noqa: PLC0415 - optional, and slow to import
+        keyring = import_module("keyring")  # optional, and slow to import
     except ImportError:
         return None
     return keyring if keyring.get_keyring().priority > 0 else None
