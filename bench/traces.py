@@ -56,8 +56,8 @@ def on_the_way(store: Any, pause: float) -> list[float]:
         time.sleep(pause)
         ran = Ran(call, result, "ok", time.time(), 0.001)
         first = time.perf_counter()
-        recording.keep([ran])
-        store.record(recording.trace(call, result))
+        recording.add_records([ran])
+        store.record(recording.trace_builder(call, result))
         spent.append((time.perf_counter() - first) * 1e6)
     store.flush()
     return spent
