@@ -3,6 +3,7 @@
 Rule: code outside a dialect checks a trait, and never the dialect's name.
 """
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -111,3 +112,8 @@ class WireTraits(Struct, frozen=True, kw_only=True):
     """How servers search deferred tools. None if they defer none."""
     losses_after_history: frozenset[str] = frozenset()
     """The concepts whose losses the encoder reports after those of the messages."""
+
+    def session_of_user(self, user: str) -> str:
+        """Return the client's session that the name of the user has. Empty if there is none."""
+        match = re.search(self.session_in_user, user) if self.session_in_user else None
+        return match[match.lastindex or 0] if match else ""

@@ -7,7 +7,6 @@ Rules of this file:
 """
 
 import logging
-import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
@@ -19,6 +18,7 @@ from msgspec.structs import replace
 from toolwire.dialects import traits_of
 from toolwire.errors import InvalidField
 from toolwire.gateway.auditing import visible_keys
+from toolwire.gateway.client_sessions import user_session_in
 from toolwire.gateway.headers import client_session_of
 from toolwire.gateway.keys import NANO, Key
 from toolwire.gateway.prices import Tokens
@@ -180,7 +180,7 @@ class RequestRecording:
         )
         self._exchanges.append(exchange)
         if not self._session:
-            self._session = _session_in(self._request.endpoint.dialect, members)
+            self._session = user_session_in(traits_of(self._request.endpoint.dialect), members)
 
     def fail(self, problem: TransportError) -> None:
         """Note that the provider could not be reached."""
@@ -266,19 +266,6 @@ class RequestRecording:
         """Return the conversation's id if the request has only its end. Otherwise the store's process finds it."""
         turns = self.turns()
         return conversation_of(self._request.owner, {"input": turns[-1].asked}).hex()[:32] if turns else ""
-
-
-def _session_in(wire: str, members: Mapping[str, Any]) -> str:
-    """Return the session that a client names in its user's name, as Claude Code does. Empty if there is none."""
-    pattern, metadata = traits_of(wire).session_in_user, members.get("metadata")
-    if not pattern or metadata is None:
-        return ""
-    try:
-        user = msgspec.json.decode(metadata).get("user_id")
-    except (msgspec.DecodeError, AttributeError, UnicodeError, RecursionError):
-        return ""
-    match = re.search(pattern, user) if type(user) is str else None
-    return "" if match is None else match[match.lastindex or 0]
 
 
 def _usage_of(tokens: Tokens, usage: Usage | None) -> Usage:

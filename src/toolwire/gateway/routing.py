@@ -19,6 +19,7 @@ from toolwire.errors import ToolwireError
 from toolwire.gateway import conversations
 from toolwire.gateway.accounts import Reservation
 from toolwire.gateway.attempt import Attempt, Failure
+from toolwire.gateway.client_sessions import client_session_in
 from toolwire.gateway.context import ClientRequest, GatewayContext, RequestOutcome, ResponseWriter
 from toolwire.gateway.continuing import ContinuationRequest
 from toolwire.gateway.delivery import Continuation, Delivery, FollowUp
@@ -29,7 +30,6 @@ from toolwire.gateway.prices import Tokens, estimate, sum_of, used
 from toolwire.gateway.response_store import WIRE, ResponseRecorder, should_store, text_of
 from toolwire.gateway.routes import Candidate, ResolvedRoute, Routes
 from toolwire.gateway.stored_turns import StoredTurn, Turns
-from toolwire.gateway.usage_recording import client_session_in
 from toolwire.translation.paths import RouteMatch
 from toolwire.types import Encoded
 from toolwire.wire.bodies import members_of

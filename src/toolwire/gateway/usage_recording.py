@@ -7,18 +7,10 @@ Rules of this file:
 """
 
 import hashlib
-import re
-from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any
 
-import msgspec
-
-from toolwire.encoding.traits import WireTraits
 from toolwire.gateway.context import RequestOutcome
-from toolwire.gateway.headers import client_session_of
 from toolwire.gateway.keys import Key
-from toolwire.gateway.response_store import text_of
 from toolwire.gateway.usage_rows import UsageRow, day_of, row_id
 from toolwire.scrubbing import scrub_text
 from toolwire.translation.paths import RouteMatch
@@ -51,25 +43,6 @@ def recorded_path(path: str, endpoint: RouteMatch | None, outcome: RequestOutcom
     if endpoint is not None and endpoint.subject and endpoint.action in _NAMES_MODEL and not outcome.model_is_known:
         path = path.replace(endpoint.subject, UNKNOWN)
     return recorded(path)
-
-
-def client_session_in(traits: WireTraits, headers: Mapping[str, str], members: Mapping[str, Any]) -> str:
-    """Return the name of the client's session: of a header, of the key for a prompt cache, or of the user's id."""
-    session = client_session_of(headers) or text_of(members.get("prompt_cache_key"))
-    if session or not traits.session_in_user or "metadata" not in members:
-        return session
-    user = _user_of(members["metadata"])  # Claude Code names its session in the id of the user
-    match = re.search(traits.session_in_user, user)
-    return match[match.lastindex or 0] if match else ""
-
-
-def _user_of(metadata: Any) -> str:
-    try:
-        read = msgspec.json.decode(metadata)
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
-        return ""
-    user = read.get("user_id") if type(read) is dict else None
-    return user if type(user) is str else ""
 
 
 def row_of(

@@ -10,7 +10,6 @@ Rules of this file:
 """
 
 import hashlib
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -66,8 +65,8 @@ class ConversationStart(Struct, frozen=True):
         """Return the start of the conversation in `request`, which was read from a wire with the traits `source`."""
         session, user = request.cache_key or "", ""
         if not session and source is not None and source.session_in_user and request.user:
-            match = re.search(source.session_in_user, request.user)
-            session, user = (match[match.lastindex or 0], "") if match else ("", request.user)
+            session = source.session_of_user(request.user)
+            user = "" if session else request.user
         messages = request.messages
         leading = [message for message in messages[: _first_user(messages)] if message.role in ("system", "developer")]
         system = _digest([*_texts_of(request.context.system), *(text for one in leading for text in _texts(one))])
