@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from toolwire.resolvers.composition import Composition
 from toolwire.resolvers.handler import AgentResolver
-from toolwire.translation.deferred_tools import Deferral, DeferredTools, query_of, result_of
+from toolwire.translation.deferred_tools import Deferral, DeferredTools
 from toolwire.types import Request, Tool, ToolCall
 
 
@@ -38,11 +38,9 @@ class DeferredSearch(Struct, eq=False):
     def execute(self, arguments: Mapping[str, Any]) -> str:
         """Search the tools that the model does not have yet."""
         call = ToolCall(None, self.name, dict(arguments))
-        query = query_of(call)
-        named = self.tools.named_by(self.request) | self.found
-        names = None if query is None else [tool.name for tool in self.tools.search_tools(query, named)]
-        self.found |= dict.fromkeys(names or ())
-        return str(result_of(call, names).content)
+        found, result = self.tools.answer(call, self.tools.named_by(self.request) | self.found)
+        self.found |= dict.fromkeys(tool.name for tool in found)
+        return str(result.content)
 
     def resolver_with(self, resolver: Any) -> Any:
         """Return a resolver that runs the function as well."""

@@ -16,8 +16,6 @@ from toolwire.loop.run import add_usage
 from toolwire.translation.deferred_tools import (
     MAX_SEARCHES,
     DeferredTools,
-    query_of,
-    result_of,
     shown_id,
 )
 from toolwire.translation.exchange_request import ExchangeRequest
@@ -84,19 +82,15 @@ class AnsweredSearches:
 
     def _answer_call(self, call: ToolCall) -> tuple[ToolResult, list[Part]]:
         """Answer a search. Return its result, and the parts that the client gets."""
-        query, tools = query_of(call), self._tools
-        named = self._request.named_tools | dict.fromkeys(self._found)
-        found = [] if query is None else tools.search_tools(query, named)
-        names = [tool.name for tool in found]
-        self._found += names
+        tools = self._tools
+        found, result = tools.answer(call, self._request.named_tools | dict.fromkeys(self._found))
+        self._found += [tool.name for tool in found]
         self._searches += 1
         search = tools.tools[tools.search or 0]
         assert type(search) is ServerTool  # noqa: S101 - the function stands for it
         call_id = shown_id(call.id, tools.form.id_prefix, self._searches)
-        arguments = {} if query is None else {"query": query}
-        return result_of(call, None if query is None else names), tools.form.search_parts(
-            search, call_id, arguments, found
-        )
+        arguments = {} if result.is_error else {"query": call.plain_arguments["query"]}
+        return result, tools.form.search_parts(search, call_id, arguments, found)
 
     def whole(self, response: Response) -> Response:
         """Return a whole answer as the client gets it: with the earlier answers, and the searches as it knows them."""

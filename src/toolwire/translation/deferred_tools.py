@@ -133,6 +133,15 @@ class DeferredTools(Struct, frozen=True):
         """Return the tools that are not sent yet and that fit `query`, the best first."""
         return rank_tools(self.held_back(named), query, limit)
 
+    def answer(self, call: ToolCall, named: Mapping[str, None]) -> tuple[list[Tool], ToolResult]:
+        """Return the tools that a call of the function finds, and its result, which has their names."""
+        query = call.plain_arguments.get(_QUERY) if call.runs else None
+        if not isinstance(query, str):
+            text = format_arguments({"error": f"{_QUERY} is missing: give the words to search for, as a string"})
+            return [], ToolResult(call.id, call.name, text, is_error=True)
+        found = self.search_tools(query, named)
+        return found, _result_of(call, [tool.name for tool in found])
+
     def places_sent(self, named: Mapping[str, None]) -> list[int]:
         """Return the places of the tools that are sent, in the order in which they are sent."""
         waiting = set(self.deferred.values())
@@ -218,17 +227,8 @@ def _free_name(tools: Iterable[Tool | ServerTool]) -> str:
     return name
 
 
-def query_of(call: ToolCall) -> str | None:
-    """Return what a call of the function searches for, or None if the call cannot be answered."""
-    query = call.plain_arguments.get(_QUERY) if call.runs else None
-    return query if isinstance(query, str) else None
-
-
-def result_of(call: ToolCall, names: Sequence[str] | None) -> ToolResult:
-    """Return the result of a call of the function. Without `names`, the call could not be answered."""
-    if names is None:
-        text = format_arguments({"error": f"{_QUERY} is missing: give the words to search for, as a string"})
-        return ToolResult(call.id, call.name, text, is_error=True)
+def _result_of(call: ToolCall, names: Sequence[str]) -> ToolResult:
+    """Return the result of a call of the function that found these tools."""
     return ToolResult(call.id, call.name, format_arguments({"tools": list(names)} if names else _NOTHING_FOUND))
 
 
@@ -294,12 +294,12 @@ def _function_parts(parts: Iterable[Part], tools: DeferredTools) -> Iterator[Par
             yield open_call
         elif isinstance(part, ServerToolResult) and (names := tools.form.names_in(part)) is not None:
             if open_call is not None:
-                yield result_of(open_call, names)
+                yield _result_of(open_call, names)
             open_call = None
         else:
             yield part
     if open_call is not None:
-        yield result_of(open_call, [])
+        yield _result_of(open_call, [])
 
 
 def _pieces(message: Message) -> Iterator[tuple[int, Message]]:

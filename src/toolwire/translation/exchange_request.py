@@ -295,10 +295,10 @@ class ExchangeRequest:
     def _encode(self) -> Encoded:
         """Encode the whole request, and store it in the cache if nothing of earlier turns was restored."""
         sides, provider = self.sides, self.sides.provider
-        deferred_tools = self.deferred_tools
-        lookup = None if self._memory or deferred_tools is not None else self._lookup
-        turns = None if deferred_tools is None else SplitTurns.of(self._target_messages())
-        request, losses = self._target_request(turns), tuple[Loss, ...]()
+        lookup = None if self._memory or self.deferred_tools is not None else self._lookup
+        turns = None if self.deferred_tools is None else SplitTurns.of(self._target_messages())
+        deferral = None if self.deferred_tools is None else Deferral(self.deferred_tools, self.named_tools)
+        request, losses = self._target_request(deferral, turns), tuple[Loss, ...]()
         if self._refused_thinking:
             request, losses = without_thoughts(request, self._refused_thinking, sides.target.DIALECT)
         quirks = dict(self._settings.quirks)
@@ -310,8 +310,8 @@ class ExchangeRequest:
         if self.streams and provider is not None:
             body = {**asked_of_stream(provider), **body}
         encoded = Encoded(encoded.path, body, losses)
-        if deferred_tools is not None:
-            encoded = Deferral(deferred_tools, self.named_tools).with_losses(encoded, turns)
+        if deferral is not None:
+            encoded = deferral.with_losses(encoded, turns)
         losses = name_source_paths(encoded.losses, self.body, sides.source.SETTING_PATHS)
         encoded = replace(encoded, losses=losses)
         if lookup is not None:
@@ -330,26 +330,26 @@ class ExchangeRequest:
         losses = tuple(Loss(path, "volatile", "kept", _VOLATILE, "formal") for path in paths)
         return name_source_paths(losses, self.body, self.sides.source.SETTING_PATHS)
 
-    def _target_request(self, turns: SplitTurns | None = None) -> Request:
+    def _target_request(self, deferral: Deferral | None = None, turns: SplitTurns | None = None) -> Request:
         """Return the request with its model, with restored turns, and without thinking that was only shown.
 
-        `turns` are its messages if it has deferred tools.
+        `deferral` are its tools and `turns` its messages if it has deferred tools.
         """
         request, changes = self.request, self._changed_settings()
-        if turns is not None and self.deferred_tools is not None:
-            return replace(request, **changes, **self._deferring_fields(self.deferred_tools, turns))
+        if deferral is not None and turns is not None:
+            return replace(request, **changes, **self._deferring_fields(deferral, turns))
         messages = self._target_messages()
         if any(message is not original for message, original in zip(messages, request.context.messages, strict=True)):
             changes["context"] = replace(request.context, messages=messages)
         return replace(request, **changes) if changes else request
 
-    def _deferring_fields(self, tools: DeferredTools, turns: SplitTurns) -> dict[str, Any]:
+    def _deferring_fields(self, deferral: Deferral, turns: SplitTurns) -> dict[str, Any]:
         """Return the fields that differ from the client's request because tools are held back."""
         request = self.request
-        sent = Deferral(tools, self.named_tools).sent_tools
-        messages = [*turns.messages, *self._later_messages]
-        choice = tools.with_function_choice(request.tool_choice, has_searched=bool(self._later_messages))
-        return {"context": replace(request.context, tools=sent, messages=messages), "tool_choice": choice}
+        context = replace(request.context, tools=deferral.sent_tools, messages=[*turns.messages, *self._later_messages])
+        has_searched = bool(self._later_messages)
+        choice = deferral.tools.with_function_choice(request.tool_choice, has_searched=has_searched)
+        return {"context": context, "tool_choice": choice}
 
     def _changed_settings(self) -> dict[str, Any]:
         """Return the settings that differ from the client's request."""
