@@ -132,7 +132,6 @@ def _why_not(here: list[str], there: list[str], ranks: dict[str, int], dialects:
     return ""
 
 
-@pytest.mark.slow  # `make lint` says it too
 def test_imports_point_down() -> None:
     found = against_layers(texts(), layers(), dialect_names())
     assert found == [], shown(found)

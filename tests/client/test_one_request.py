@@ -3,6 +3,7 @@
 import socket
 import threading
 import time
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -52,8 +53,8 @@ def test_a_conversation_goes_over_it_as_over_the_other(name: str, *, shown: bool
 @pytest.mark.parametrize("case", [case for case in LOST if case != "no gzip where it says so"])
 def test_what_is_lost_fails_as_with_the_other(case: str) -> None:
     answer, scheme = LOST[case]
-    with serving(answer, scheme) as (url, _):
-        own, other = failure(OneRequestTransport(), url), failure(HttpxTransport(), url)
+    with serving(answer, scheme) as (url, _), closing(HttpxTransport()) as peer:
+        own, other = failure(OneRequestTransport(), url), failure(peer, url)
     if case == "no TLS where it is wanted":
         assert own.kind == "connect"
     else:
@@ -148,8 +149,8 @@ def test_an_error_of_a_provider_is_the_same_over_both() -> None:
     texts = []
     for transport in (OneRequestTransport(), HttpxTransport()):
         with simulate([[Fail(Error("authentication", "Who?", 401))]]) as model:
-            client = Client("openai", "m", transport=transport, base_url=model.url, api_key="any", retries=1)
-            with pytest.raises(ProviderError) as raised:
+            options: dict[str, Any] = {"transport": transport, "base_url": model.url, "api_key": "any", "retries": 1}
+            with Client("openai", "m", **options) as client, pytest.raises(ProviderError) as raised:
                 client.run("Hi.")
             texts.append((type(raised.value), raised.value.error.status))
     assert texts[0] == texts[1]

@@ -16,7 +16,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
-from toolwire import __version__
 from toolwire.errors import ToolwireError
 from toolwire.page.access import Hosts, Rejected, SignIn, bearer_in, set_cookie
 from toolwire.page.live import follow
@@ -288,8 +287,7 @@ class _Exchange:
 
 
 def _asset_version() -> str:
-    digest = hashlib.sha256(b"".join(asset(name) for name in _ASSETS)).hexdigest()[:8]
-    return f"{__version__}-{digest}"
+    return hashlib.sha256(b"".join(asset(name) for name in _ASSETS)).hexdigest()[:12]
 
 
 def _fields(data: bytes) -> dict[str, str]:
