@@ -16,8 +16,8 @@ unexport PYTHONDONTWRITEBYTECODE
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
 
-demo: .venv/.test ## show `toolwire demo`: an agent that fixes a bug, and one request in five wires; ARGS="--dialect anthropic --wire"
-	@PYTHONPATH=src $(BIN)/python -m toolwire demo $(ARGS)
+demo: .venv-demo/.core ## show `toolwire demo`: an agent that fixes a bug, and one request in five wires; ARGS="--dialect anthropic --wire"
+	@PYTHONPATH=src .venv-demo/bin/python -m toolwire demo $(ARGS)
 
 test: .venv/.test ## run the fast suite, in several processes
 	$(PYTEST) --timeout 60 $(TOGETHER) $(ARGS)
@@ -95,7 +95,7 @@ lock: ## resolve the dependencies again: uv.lock and requirements/ (needs uv)
 	@scripts/lock $(ARGS)
 
 clean: ## remove everything that the other commands created
-	rm -rf .programs .venv .venv-bench .venv-conformance-* .venv-newest .venv-peers .venv-proxy .venv-release .venv-site .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis dist site .site .cache
+	rm -rf .programs .venv .venv-bench .venv-conformance-* .venv-demo .venv-newest .venv-peers .venv-proxy .venv-release .venv-site .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis dist site .site .cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 .venv/.%: requirements/%.txt pyproject.toml scripts/environment
@@ -104,6 +104,10 @@ clean: ## remove everything that the other commands created
 
 .venv-bench/.%: requirements/%.txt pyproject.toml scripts/environment
 	@scripts/environment .venv-bench requirements/$*.txt
+	@touch $@
+
+.venv-demo/.%: requirements/%.txt scripts/environment
+	@scripts/environment .venv-demo requirements/$*.txt alone
 	@touch $@
 
 .venv-peers/.%: requirements/%.txt pyproject.toml scripts/environment

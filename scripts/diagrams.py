@@ -1,11 +1,21 @@
-"""Draw the pictures of `docs/understand` as SVG: the wires, a stream, a turn. `make docs` runs this.
+"""Draw the pictures of the README and of `docs/understand` as SVG. `make docs` runs this.
 
-The colours follow the reader's system, light or dark, from one set of variables.
+The colours follow the reader's system, light or dark, from one set of variables. The picture of a translation is
+computed: both bodies, the losses and their places come from the library.
 """
 
-from collections.abc import Callable
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from html import escape
 from pathlib import Path
+from textwrap import wrap
+from typing import Any
+
+from toolwire import translate
+from toolwire.page.json_view import Mark
+from toolwire.page.json_view import Path as JsonPath
+from toolwire.page.marks import place_losses, side_of
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "understand"
 STYLE = """
@@ -30,6 +40,13 @@ text { fill: var(--ink); font: 13px ui-sans-serif, system-ui, "Segoe UI", Roboto
 .arrow { fill: none; stroke: var(--soft); stroke-width: 1.3; }
 .head { fill: var(--soft); }
 .lane { stroke: var(--line); }
+.code { white-space: pre; font-size: 11px; }
+.struck { text-decoration: line-through; }
+.mark { stroke-width: 0; } .mark.semantic { fill: var(--lost-box); } .mark.formal { fill: var(--line); opacity: 0.45; }
+.mark.minor { fill: var(--warm-box); }
+.edge.semantic { fill: var(--lost); } .edge.formal { fill: var(--soft); } .edge.minor { fill: var(--warm); }
+.semantic-text, .minor-text, .formal-text { font-size: 12px; }
+.semantic-text { fill: var(--lost); } .formal-text { fill: var(--soft); } .minor-text { fill: var(--warm); }
 """.strip()
 
 
@@ -177,7 +194,101 @@ def turn() -> Picture:
     return picture
 
 
-PICTURES: dict[str, Callable[[], Picture]] = {"wires": wires, "stream": stream, "turn": turn}
+SENT = {
+    "model": "gpt-4o",
+    "max_tokens": 1024,
+    "top_k": 40,
+    "system": [{"type": "text", "text": "Be brief.", "cache_control": {"type": "ephemeral"}}],
+    "messages": [
+        {"role": "user", "content": "How warm is it in Tokyo?"},
+        {
+            "role": "assistant",
+            "content": [
+                {"type": "thinking", "thinking": "I ask the tool.", "signature": "EqQBCgIYAhIM"},
+                {"type": "tool_use", "id": "c1", "name": "weather", "input": {}},
+            ],
+        },
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c1", "content": "25"}]},
+    ],
+}
+SIDE, GAP, ROW, INDENT = 486, 18, 17, 11  # the width of a side, the gap, the height of a line, a step to the right
+CODE, SENTENCE = 76, 74  # characters on a line
+Line = tuple[int, str, str, Mark | None]  # the depth, the text, its style, and the loss that it is about
+
+
+def translation() -> Picture:
+    """Draw one request on both sides of a translation, with its losses at their places."""
+    encoded = translate.request(SENT, source="anthropic", target="openai-chat")
+    marked = place_losses(encoded.losses, side_of(SENT, "anthropic"), side_of(encoded.body, "openai-chat"))
+    if marked.elsewhere:
+        raise ValueError(f"losses without a place: {marked.elsewhere}")
+    sides = (
+        ("The client sends", "Anthropic Messages", list(lines_of(SENT, marked.source))),
+        ("The provider receives", "OpenAI Chat Completions", list(lines_of(encoded.body, marked.target))),
+    )
+    height = 56 + ROW * max(len(lines) for _, _, lines in sides)
+    picture = Picture(2 * SIDE + 3 * GAP, height + 2 * GAP + 36, "A request on both sides of a translation")
+    for number, (title, wire, lines) in enumerate(sides):
+        left = GAP + number * (SIDE + GAP)
+        picture.box(left, GAP, SIDE, height, "")
+        picture.text(left + 14, GAP + 24, title, "bold")
+        picture.text(left + SIDE - 14, GAP + 24, wire, "soft", "end")
+        picture.line(left, GAP + 36, left + SIDE, GAP + 36)
+        _draw_lines(picture, left, GAP + 56, lines)
+    found = Counter(loss.severity for loss in encoded.losses)
+    words = ", ".join(f"{count} {severity}" for severity, count in sorted(found.items(), reverse=True))
+    below = picture.height - GAP
+    picture.text(GAP, below, f"{len(encoded.losses)} losses: {words}", "bold")
+    picture.text(picture.width - GAP, below, "strict=True rejects the translation instead", "soft", "end")
+    return picture
+
+
+def _draw_lines(picture: Picture, left: int, top: int, lines: Sequence[Line]) -> None:
+    for number, (depth, text, style, mark) in enumerate(lines):
+        y = top + number * ROW
+        if mark:
+            place = f'x="{left}" y="{y - 13}" height="{ROW}"'
+            picture.elements.append(f'<rect {place} width="{SIDE}" class="mark {mark.severity}"/>')
+            picture.elements.append(f'<rect {place} width="3" class="edge {mark.severity}"/>')
+        picture.text(left + 14 + INDENT * depth, y, text, style)
+
+
+def lines_of(body: Any, marks: Mapping[JsonPath, Sequence[Mark]]) -> Iterator[Line]:
+    """Yield the lines of a body, and below a value its losses. A value without a loss inside is one line if it fits."""
+    above = {path[:length] for path in marks for length in range(len(path))}
+
+    def fits(depth: int, begin: str, value: Any, path: JsonPath) -> bool:
+        return path not in above and 2 * depth + len(begin + json.dumps(value, ensure_ascii=False)) < CODE
+
+    def write(depth: int, begin: str, value: Any, path: JsonPath, end: str) -> Iterator[Line]:
+        if type(value) is list and len(value) == 1 and not fits(depth, begin, value, path):
+            yield from write(depth, begin + "[", value[0], (*path, 0), "]" + end)
+            return
+        here = marks.get(path, ())
+        style = "mono code struck" if any(mark.struck for mark in here) else "mono code"
+        if type(value) not in (dict, list) or fits(depth, begin, value, path):
+            yield depth, begin + json.dumps(value, ensure_ascii=False) + end, style, here[0] if here else None
+        else:
+            first, last = "{}" if type(value) is dict else "[]"
+            yield depth, begin + first, style, here[0] if here else None
+            members = value.items() if type(value) is dict else enumerate(value)
+            for number, (name, one) in enumerate(members, 1):
+                key = f'"{name}": ' if type(value) is dict else ""
+                yield from write(depth + 1, key, one, (*path, name), "," if number < len(value) else "")
+            yield depth, last + end, style, None
+        for mark in here:
+            for line in wrap(f"{mark.action}: {mark.detail}", SENTENCE - 2 * depth):
+                yield depth, line, f"{mark.severity}-text", mark
+
+    return write(0, "", body, (), "")
+
+
+PICTURES: dict[str, Callable[[], Picture]] = {
+    "wires": wires,
+    "stream": stream,
+    "turn": turn,
+    "translation": translation,
+}
 
 if __name__ == "__main__":
     for name, draw in PICTURES.items():
