@@ -18,6 +18,7 @@ from toolwire.scrubbing.texts import key_patterns
 
 _LOOKAROUND = re.compile(r"\(\?<?[=!]")
 _BLANKS = bytes(range(9, 14)) + bytes(range(28, 33))
+_LOWER = bytes(range(256)).lower()
 _LOOSE_LENGTH = 8
 _LONG_START = 3
 _SIZE_LIMIT = 100_000_000
@@ -52,7 +53,7 @@ class SecretScreen:
         except ValueError:  # half a character, which the engine does not read
             return True
         data = text.encode()
-        if self._folded is not None and self._folded(data.lower().translate(None, _BLANKS).decode()):
+        if self._folded is not None and self._folded(data.translate(_LOWER, _BLANKS).decode()):
             return True
         has_markup = "--" in text or "<" in text
         return bool((self._markup if has_markup else self._names)(letters_of(data).decode()))
