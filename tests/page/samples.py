@@ -233,7 +233,9 @@ def make_record(spec: Spec, step: int, number: int, start: float, chance: random
     exchange = translate.exchange(body, source=spec.wire, target=spec.target, path=path, model=spec.answered)
     sent, asked = exchange.encoded.json, json.dumps(body).encode()
     tokens = len(sent) // 4
-    read = 0 if step == 0 else int(tokens * chance.uniform(0.8, 0.93))
+    has_new = step == 0, breaks and step >= spec.turns - 2  # a tool that comes or goes ends what a cache can read
+    shares = {(False, False): (0.8, 0.93), (False, True): (0.38, 0.42)}
+    read = int(tokens * chance.uniform(*shares.get(has_new, (0, 0))))
     written = min(tokens - read, int(tokens * (0.08 if step else 0.95))) if spec.target == "anthropic" else 0
     usage = Usage(tokens, chance.randint(40, 600), read, written)
     response, first = _answer(step, number), chance.uniform(0.2, 0.9)

@@ -11,6 +11,7 @@ from toolwire.errors import ToolwireError
 
 _MOST = 500
 _SHOWN = 300
+_DETAILS = frozenset({"type", "opaque", "key"})
 
 
 class _EventRow(Struct, frozen=True):
@@ -56,8 +57,8 @@ def _add(rows: list[_EventRow], events: Sequence[Any], seconds: float | None, co
 
 
 def _words_of(event: Any) -> str:
-    """Return what an event adds, on one line."""
-    for name in ("text", "delta", "arguments"):
+    """Return what an event adds, on one line. The raw body has what only its own wire understands."""
+    for name in ("text", "fragment"):
         value = getattr(event, name, None)
         if isinstance(value, str) and value:
             return value[:_SHOWN]
@@ -65,5 +66,13 @@ def _words_of(event: Any) -> str:
         values = msgspec.to_builtins(event)
     except (TypeError, ValueError, RecursionError):
         return ""
-    values = {key: value for key, value in values.items() if key != "type" and value not in (None, "", [], {}, False)}
+    values = _without_details(values)
     return msgspec.json.encode(values).decode("utf-8", "replace")[:_SHOWN] if values else ""
+
+
+def _without_details(value: Any) -> Any:
+    """Return a canonical value without types, without what was not understood, and without fields that are not set."""
+    if type(value) is dict:
+        shown = {key: _without_details(one) for key, one in value.items() if key not in _DETAILS}
+        return {key: one for key, one in shown.items() if one not in (None, "", [], {}, False)}
+    return [_without_details(one) for one in value] if type(value) in (list, tuple) else value
