@@ -15,6 +15,7 @@ import pytest
 
 from tests.gateway.standing import KEY, NAMES, WIRES, Answered, Stood, ask, post, send, standing
 from tests.gateway.test_sockets import create, heard, opened
+from tests.translation.test_deferred_tools import request as deferred_request
 from toolwire import records
 from toolwire.config import read_settings
 from toolwire.config.settings import InvalidSettings
@@ -28,6 +29,7 @@ from toolwire.types import Context, Error, Message, Request, Text, Tool, ToolCal
 OURS = "tw-0123456789abcdef0123456789abcdef"
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}}
 TOOLS = [Tool("look", "Look.", SCHEMA)]
+SEARCHING = {"anthropic": "/v1/messages", "openai-responses": "/v1/responses"}
 
 
 class Recorded(NamedTuple):
@@ -406,3 +408,23 @@ def test_the_section_turns_recording_on() -> None:
     record = read_settings("[record]\n").record
     assert record is not None
     assert (record.bodies, record.expires, record.bytes) == (True, "7d", 1 << 30)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize(("source", "target"), [("anthropic", "openai-chat"), ("openai-responses", "gemini")])
+def test_each_request_of_an_answer_with_a_search_is_recorded(
+    source: str, target: str, tmp_path: Path, *, stream: bool
+) -> None:
+    search = ToolCall(None, "tool_search", {"query": "weather of a city"})
+    with recording(Scenario([["I look.", search], "It is sunny."]), tmp_path) as recorded:
+        body = {**deferred_request(source, streamed=stream), "model": f"{NAMES[target]}/m"}
+        answered = post(recorded.stood.url, SEARCHING[source], json.dumps(body).encode(), {})
+        [record] = recorded.newest()
+        first, second = recorded.model.requests
+    assert [json.loads(one.request.data) for one in record.earlier] == [first.body]
+    assert json.loads(record.provider_request.data) == second.body
+    [earlier] = record.earlier
+    assert (earlier.status, record.provider_status, record.status) == (200, 200, 200)
+    assert b"tool_search" in earlier.answer.data
+    assert b"sunny" in record.provider_answer.data
+    assert record.client_answer.data == answered.data
