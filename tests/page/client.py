@@ -50,9 +50,12 @@ def ask(
         "scheme": "http",
     }
     sent: list[dict[str, Any]] = []
+    bodies = [body]
 
     async def receive() -> dict[str, Any]:
-        return {"type": "http.request", "body": body}
+        if not bodies:
+            await asyncio.Event().wait()  # the browser stays
+        return {"type": "http.request", "body": bodies.pop()}
 
     async def send(message: dict[str, Any]) -> None:
         sent.append(message)

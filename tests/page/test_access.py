@@ -1,5 +1,7 @@
 """Who may see the page: hosts, other sites, links that work once, sessions, and what every answer forbids."""
 
+import threading
+import time
 from collections.abc import Callable
 
 import pytest
@@ -7,6 +9,7 @@ import pytest
 from tests.page.client import Reply, ask
 from toolwire.page import Hosts, PageApplication, Rejected, SignIn, Sources
 from toolwire.page.app import HEADERS
+from toolwire.records import Record
 
 KEYS = {"tw-admin": "boss"}
 
@@ -122,6 +125,26 @@ def test_a_revoked_key_ends_its_sessions(guarded: PageApplication, monkeypatch: 
     cookie = sign_in(guarded)
     monkeypatch.delitem(KEYS, "tw-admin")
     assert ask(guarded, "/", headers=cookie).status == 401
+
+
+def test_a_page_that_follows_the_traffic_ends_with_its_session(
+    guarded: PageApplication, sources: Sources, recorded: list[Record], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    guarded.sources = sources
+    assert recorded
+    monkeypatch.setattr("toolwire.page.app._CHECK_SECONDS", 0.1)
+    cookie = sign_in(guarded)
+    timer = threading.Timer(0.5, KEYS.pop, ["tw-admin"])
+    monkeypatch.setitem(KEYS, "tw-admin", "boss")  # it is there again afterwards
+    timer.start()
+    began = time.monotonic()
+    reply = ask(guarded, "/page/live", headers=cookie)
+    assert (reply.status, 0.4 < time.monotonic() - began < 5, guarded.followers) == (200, True, 0)
+    assert ask(guarded, "/page/live", headers=cookie).status == 401
+
+
+def test_who_is_not_signed_in_sends_little(guarded: PageApplication) -> None:
+    assert ask(guarded, "/page/sign-in", form={"link": "x" * 4097}).status == 413
 
 
 def test_who_signs_out_is_out(guarded: PageApplication) -> None:

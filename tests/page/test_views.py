@@ -125,7 +125,8 @@ def test_an_exchange_shows_four_bodies_with_their_marks(page: PageApplication, r
     assert "turn 1 of 7" in html
     assert "TextDelta" in html
     words = re.findall(r"CallEnd</td>.*?</tr>", html, re.DOTALL)
-    assert words and all("read_file" in one and "opaque" not in one and "null" not in one for one in words)
+    assert words
+    assert all("read_file" in one and "opaque" not in one and "null" not in one for one in words)
     raw = ask(page, f"/page/exchanges/{record.id}/client_request")
     assert raw.body == record.client_request.data
     assert raw.headers["content-type"].startswith("text/plain")

@@ -12,6 +12,7 @@ import contextlib
 import hashlib
 import logging
 import re
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
@@ -28,6 +29,8 @@ _log = logging.getLogger(__name__)
 _Receive = Callable[[], Awaitable[Any]]
 _Send = Callable[[dict[str, Any]], Awaitable[None]]
 _BODY_BYTES = 48 * 1024 * 1024
+_SIGN_IN_BYTES = 4096  # of a form that anybody may send
+_CHECK_SECONDS = 5.0  # between two looks at the session of a page that follows the traffic
 _BODY_SECONDS = 60.0
 _FIELDS = 40
 _FOLLOWERS = 100
@@ -158,14 +161,14 @@ class _Exchange:
             link = self.query.get("link", "")
             await self._show(Shown("sign_in.html", "Sign in", {"problem": None}, {"link": link}))
             return
-        form = _fields(await self._read())
+        form = _fields(await self._read(_SIGN_IN_BYTES))
         cookie = await self.page.sign_in.use_link(form.get("link", ""))
         await self._redirect("/", {"set-cookie": set_cookie(cookie, secure=self.secure)})
 
     async def _show_view(self) -> None:
         is_home = self.path in ("/", "/page", "/page/")
         path = self.page.sources.home() if is_home else self.path
-        form = _fields(await self._read()) if self.method == "POST" else {}
+        form = _fields(await self._read(_BODY_BYTES)) if self.method == "POST" else {}
         if path == LIVE:
             await self._follow(PageRequest("GET", path, self.query, last_event=self.headers.get("last-event-id", "")))
             return
@@ -200,24 +203,30 @@ class _Exchange:
         left = asyncio.ensure_future(self._wait_for_end())
         try:
             await self._start(200, "text/event-stream; charset=utf-8", {"x-accel-buffering": "no"})
+            checked = time.monotonic()
             async for data in follow(page.sources, request):
                 if left.done() or page.stopping:
                     break
+                if time.monotonic() - checked > _CHECK_SECONDS:
+                    await self._check_sign_in()
+                    checked = time.monotonic()
                 if data:
                     await self._asgi_send({"type": "http.response.body", "body": data, "more_body": True})
-            await self._asgi_send({"type": "http.response.body", "body": b"", "more_body": False})
+        except Rejected:
+            _log.info("a page that followed the traffic is not signed in any more")
         finally:
             page.followers -= 1
             left.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await left
+        await self._asgi_send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _wait_for_end(self) -> None:
         while (await self._receive())["type"] != "http.disconnect":
             continue
 
-    async def _read(self) -> bytes:
-        """Read a form, within the limits of its size and its time."""
+    async def _read(self, most: int) -> bytes:
+        """Read a form of at most `most` bytes, within the limit of its time."""
         pieces, total = [], 0
         async with asyncio.timeout(_BODY_SECONDS):
             while True:
@@ -226,8 +235,8 @@ class _Exchange:
                     raise Rejected(400, "the form did not arrive whole")
                 pieces.append(message.get("body", b""))
                 total += len(pieces[-1])
-                if total > _BODY_BYTES:
-                    raise Rejected(413, f"this is longer than {_BODY_BYTES // 1024**2} MB")
+                if total > most:
+                    raise Rejected(413, f"this is longer than {most:,} bytes")
                 if not message.get("more_body"):
                     return b"".join(pieces)
 
