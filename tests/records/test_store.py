@@ -196,6 +196,13 @@ def test_a_full_queue_loses_records_and_counts_them(url: str) -> None:
         assert [line.id for line in store.list().rows] == ["a"]
 
 
+@pytest.mark.parametrize("process", [False, True])
+def test_a_closed_store_loses_a_record_and_says_so(url: str, *, process: bool) -> None:
+    store = records.open(url, process=process)
+    store.close()
+    assert (store.write(full("a")), store.lost) == (False, 1)
+
+
 def test_a_record_that_cannot_be_made_loses_no_other_one(store: RecordStore) -> None:
     def broken() -> Record:
         raise RuntimeError("no such thing")

@@ -84,7 +84,7 @@ class RecordWriter:
         *,
         waits: bool = False,
     ) -> bool:
-        """Put a record into the queue. Return False if it is lost, because the queue is full.
+        """Put a record into the queue. Return False if it is lost, because the queue is full or closed.
 
         With `waits`, wait until the queue has room for it.
         """
@@ -94,7 +94,8 @@ class RecordWriter:
             if waits:
                 self._changed.wait_for(lambda: self._pending < _WAITING and self._bytes < _WAITING_BYTES)
             is_full = self._pending >= self._limits.queue or self._bytes + size > self._limits.queue_bytes
-            if self.closed or is_full:
+            is_lost = is_full or self.closed
+            if is_lost:
                 self.lost += 1
             else:
                 self._items.append(_Item(record, size, secrets))
@@ -108,7 +109,7 @@ class RecordWriter:
                     self._changed.notify_all()
         if is_full:
             self._warn("%d records were lost: they arrive faster than they can be written", self.lost)
-        return not is_full
+        return not is_lost
 
     def flush(self, timeout: float | None = None) -> bool:
         """Wait until all records are written or lost. Return False if `timeout` seconds have passed."""
