@@ -91,16 +91,18 @@ def printed(capsys: pytest.CaptureFixture[str], *arguments: str, status: int = 0
 
 
 def test_a_list_has_a_line_for_each_record(url: str, capsys: pytest.CaptureFixture[str]) -> None:
-    lines = printed(capsys, "record", "list", "--database", url).splitlines()
+    head, *lines = printed(capsys, "record", "list", "--database", url).splitlines()
+    for column, value in (("id", "one"), ("asked", "fast"), ("status", "   200")):
+        assert lines[0].startswith(value, head.index(column)), column
     assert [line.split()[3] for line in lines] == ["one", "binary", "stream"]
     assert "\x1b" not in "".join(lines)
     assert "fast > openai/gpt-5" in lines[0]
     rows = printed(capsys, "record", "list", "--database", url, "--json", "--status", "500").splitlines()
     assert [json.loads(row)["id"] for row in rows] == ["binary"]
     lines = printed(capsys, "record", "list", "--database", url, "--limit", "1").splitlines()
-    assert lines[1] == "[there are more: --before 3]"
-    assert len(printed(capsys, "record", "list", "--database", url, "--before", "3").splitlines()) == 2
-    assert len(printed(capsys, "record", "list", "--database", url, "--since", "1h").splitlines()) == 2
+    assert lines[2] == "[there are more: --before 3]"
+    assert len(printed(capsys, "record", "list", "--database", url, "--before", "3").splitlines()) == 3
+    assert len(printed(capsys, "record", "list", "--database", url, "--since", "1h").splitlines()) == 3
 
 
 def test_a_record_is_shown_with_all_that_is_known(url: str, capsys: pytest.CaptureFixture[str]) -> None:

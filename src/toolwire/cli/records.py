@@ -46,20 +46,20 @@ def add(commands: Any) -> None:
     command = commands.add_parser("record", help=SUMMARIES["record"])
     actions = command.add_subparsers(required=True, metavar="WHAT")
     listing = actions.add_parser("list", help="records, the newest first, one to a line")
-    _add_source(listing)
+    add_source(listing)
     _add_filters(listing)
     listing.add_argument("--limit", type=count, default=50, help="how many (default: 50)")
     listing.add_argument("--before", type=int, metavar="POSITION", help="only records before this position")
     listing.add_argument("--json", action="store_true", help="each line as JSON")
     listing.set_defaults(run=_list)
     showing = actions.add_parser("show", help="one record: its bodies, losses, usage and times")
-    _add_source(showing)
+    add_source(showing)
     showing.add_argument("id", metavar="ID", help="the id that the client received as x-toolwire-request")
     showing.add_argument("--body", choices=[_option_of(side) for side in SIDES], help="print this body alone, whole")
     showing.add_argument("--json", action="store_true", help="the whole record as JSON")
     showing.set_defaults(run=_show)
     exporting = actions.add_parser("export", help="records as lines of JSON, or as HAR")
-    _add_source(exporting)
+    add_source(exporting)
     _add_filters(exporting)
     exporting.add_argument("ids", metavar="ID", nargs="*", help="these records alone (default: all)")
     form = exporting.add_mutually_exclusive_group(required=True)
@@ -68,7 +68,7 @@ def add(commands: Any) -> None:
     exporting.add_argument("-o", "--output", metavar="FILE", help="a new file (default: standard output)")
     exporting.set_defaults(run=_export)
     replaying = commands.add_parser("replay", help=SUMMARIES["replay"])
-    _add_source(replaying)
+    add_source(replaying)
     replaying.add_argument("id", metavar="ID", help="the id of the record")
     replaying.add_argument("--to", metavar="MODEL", required=True, help="PROVIDER/MODEL, or a route of the settings")
     replaying.add_argument("--json", action="store_true", help="both answers and their differences as JSON")
@@ -79,7 +79,8 @@ def _option_of(side: str) -> str:
     return side.replace("_", "-")
 
 
-def _add_source(command: argparse.ArgumentParser) -> None:
+def add_source(command: argparse.ArgumentParser) -> None:
+    """Add the options that name a database of records."""
     source = command.add_mutually_exclusive_group()
     source.add_argument("--config", metavar="FILE", help="the gateway's file of settings, which names the database")
     source.add_argument("--database", metavar="URL", help="sqlite:///FILE or postgresql://... (default: your own)")
@@ -103,10 +104,11 @@ def _open_store(options: argparse.Namespace) -> "RecordStore":
     """Open the records that the options name. Nothing in them is deleted."""
     with require_extra("serve", "to read records", "SQLAlchemy"):
         from toolwire.records.store import open as open_records  # noqa: PLC0415 - an extra
-    return open_records(_url_of(options), bytes=None, expires=None, create=False)
+    return open_records(database_url(options), bytes=None, expires=None, create=False)
 
 
-def _url_of(options: argparse.Namespace) -> str:
+def database_url(options: argparse.Namespace) -> str:
+    """Return the address of the database that the options name."""
     if options.database:
         return str(options.database)
     if not options.config:
@@ -119,11 +121,19 @@ def _url_of(options: argparse.Namespace) -> str:
 def _list(options: argparse.Namespace) -> int:
     with _open_store(options) as store:
         page = store.list(before=options.before, limit=options.limit, **_filters(options))
+    if page.rows and not options.json:
+        print(_HEAD)
     for line in page.rows:
         print(msgspec.json.encode(line).decode() if options.json else _line(line))
     if page.next is not None and not options.json:
         print(f"[there are more: --before {page.next}]")
     return 0
+
+
+_HEAD = (
+    "      #  time (UTC)           id                           status    seconds  tokens in>out       cost  losses  "
+    "key         asked > answered"
+)
 
 
 def _line(line: Summary) -> str:
@@ -132,12 +142,12 @@ def _line(line: Summary) -> str:
     columns = (
         f"{line.position:>7}",
         _time(line.time),
-        line.id,
-        f"{line.status:>3}",
-        f"{line.seconds:>7.2f} s",
+        f"{line.id:<27}",
+        f"{line.status:>6}",
+        f"{line.seconds:>9.2f}",
         f"{tokens:>13}",
         f"{line.cost:>9.5f}",
-        f"{losses:>5}",
+        f"{losses:>6}",
         f"{line.key_name or line.key or '-':<10}",
         f"{line.model or '-'} > {line.provider}/{line.provider_model}" if line.provider else line.model or line.path,
     )

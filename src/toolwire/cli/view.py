@@ -14,7 +14,7 @@ from typing import Any
 
 from toolwire.cli.commands import SUMMARIES
 from toolwire.cli.parsing import require_extra
-from toolwire.cli.state_paths import default_records
+from toolwire.cli.records import add_source, database_url
 from toolwire.errors import InvalidField, UserError
 
 KEY = "TOOLWIRE_KEY"
@@ -35,7 +35,7 @@ def add(commands: Any) -> None:
     command = commands.add_parser("export", help=SUMMARIES["export"])
     command.add_argument("id", metavar="ID", help="the id of the request, as x-toolwire-request has it")
     command.add_argument("-o", "--output", metavar="FILE", required=True, help="the file to write; - is the output")
-    command.add_argument("--database", metavar="URL", help="the database of records (default: yours)")
+    add_source(command)
     command.set_defaults(run=export)
 
 
@@ -72,7 +72,7 @@ def export(options: argparse.Namespace) -> int:
         from toolwire.page.opening import open_database  # noqa: PLC0415 - likewise
 
     with contextlib.ExitStack() as stack:
-        sources = open_database(options.database or default_records(make=False), stack)
+        sources = open_database(database_url(options), stack)
         record = None if sources.records is None else sources.records.read(options.id)
         if record is None:
             raise InvalidField("ID", f"belongs to no record of this database: {options.id!r}")
