@@ -4,6 +4,7 @@ import json
 import re
 import time
 from pathlib import Path
+from statistics import median
 
 import pytest
 from msgspec.structs import replace
@@ -15,7 +16,7 @@ from toolwire.page import PageApplication, Sources
 from toolwire.page.context import _find_break, _Section
 from toolwire.page.json_view import show_json
 from toolwire.page.marks import place_losses, side_of
-from toolwire.records import Record
+from toolwire.records import Body, Frame, Record
 from toolwire.records.record import EarlierExchange
 from toolwire.testing import simulate
 from toolwire.translation import translate
@@ -297,3 +298,32 @@ def test_a_prefix_ends_at_the_first_byte_that_differs(
 
     found, where = _find_break(sections(old), sections(new))
     assert (found, None if where is None else (where.section, where.byte)) == (shared, broken)
+
+
+@pytest.mark.slow
+def test_an_exchange_of_5_mb_takes_300_ms(sources: Sources, page: PageApplication, tmp_path: Path) -> None:
+    """Counted as CPU time, because others share the machine."""
+    words = json.dumps([f"word {index} of a long answer" for index in range(70_000)]).encode()
+    request = b'{"model":"fast","messages":[{"role":"user","content":%s}]}' % words
+    events = [b'data: {"choices":[{"delta":{"content":"word %d "}}]}\n\n' % index for index in range(50_000)]
+    frames = tuple(Frame(index / 1000, len(event)) for index, event in enumerate(events))
+    answer = Body(data=b"".join(events), frames=frames, headers={"content-type": "text/event-stream"})
+    large = Record(
+        id="large",
+        wire="openai-chat",
+        provider_wire="openai-chat",
+        client_request=Body(data=request),
+        provider_answer=answer,
+        client_answer=answer,
+    )
+    with records.open(f"sqlite:///{tmp_path}/records.db") as store:
+        sources.records = store
+        assert store.write(large)
+        assert store.flush(60)
+        times = []
+        for _ in range(5):
+            start = time.process_time()
+            html = ask(page, "/page/exchanges/large").text
+            times.append(time.process_time() - start)
+    assert re.search(r"50,0\d\d events, the first 500", html)
+    assert median(times) < 0.3

@@ -61,6 +61,8 @@ def show_exchange(sources: Sources, request: PageRequest) -> Shown:
     record = find_record(sources, request.args[0])
     way = request.query.get("show", "body")
     data, extra = exchange_values(sources, record, way if way in WAYS else "body")
+    if request.query.get("format") == "json":
+        data["record"] = record.to_json()
     return Shown("exchange.html", data["title"], data, extra)
 
 
@@ -82,7 +84,6 @@ def exchange_values(sources: Sources, record: Record, way: str) -> tuple[dict[st
         "title": f"{record.model or 'no model'} → {_answered(record)}",
         "turn": turn,
         "turns": turns,
-        "record": record.to_json(),
     }
     extra = {
         "record": record,

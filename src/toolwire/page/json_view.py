@@ -163,7 +163,7 @@ class _Lines:
 
     def _folds(self, value: list[Any], path: Path, index: int) -> bool:
         """Return True if an item of a list is folded: all tools, and the middle of a long list."""
-        if (*path, index) in self._above:
+        if path in self._above and (*path, index) in self._above:
             return False
         if path and path[-1] in _ALL_FOLDED:
             return path in self._above and len(value) > 1
