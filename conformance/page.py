@@ -23,7 +23,7 @@ _OWNERS = {
 }
 _HEAD = """# Conformance
 
-Others wrote the suites on this page, and their judges decide. `make conformance` runs all suites and writes this page.
+The results of suites that others wrote; their judges decide. `make conformance` runs all suites and writes this page.
 `make conformance ARGS="bfcl langchain"` runs the suites that are named. `make conformance ARGS=--short` is a short run
 for continuous integration, and writes nothing.
 

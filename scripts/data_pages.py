@@ -15,6 +15,7 @@ import toolwire
 from toolwire import catalogue
 from toolwire.cli.programs import PROGRAMS, Endpoint, LaunchSetup, Program
 from toolwire.providers import ALIASES, PROVIDERS
+from toolwire.providers.catalogue import Model
 from toolwire.providers.known import Capabilities, Provider
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
@@ -139,7 +140,8 @@ def provider_page(name: str) -> str:
 
 def _intro(name: str, provider: Provider) -> Iterator[str]:
     facts, example = _facts()[name], EXAMPLES.get(name, "MODEL")
-    yield f"`{name}` is a server of {WIRES[provider.dialect]} (dialect `{provider.dialect}`)."
+    yield f"The provider `{name}`: its address, its key, how it differs, and its models. Its wire is"
+    yield f"{WIRES[provider.dialect]} (dialect `{provider.dialect}`)."
     yield from ("", "```python", "from toolwire import generate", "from toolwire.testing import simulate", "")
     yield from ('with simulate(["Hello, Ann."]) as model:', '    here = {"base_url": model.url, "api_key": "any"}')
     yield from (f'    print(generate("I am Ann.", model="{name}/{example}", **here).content)', "```")
@@ -190,14 +192,20 @@ def _models(name: str) -> Iterator[str]:
     models = catalogue.models(name.removesuffix("-responses").removesuffix("-v1"))
     if not models:
         return
+    # Models whose prices have a full date are newer: they come first.
+    models = tuple(sorted(models, key=lambda model: not _as_of(model)[:1].isdigit()))
     yield from ("## Models in the catalogue", "", "USD per million tokens; `toolwire models` prints all columns.", "")
     yield from ("| model | window | input | cached input | output | as of |", "|---|---:|---:|---:|---:|---|")
     for model in models:
         price = model.price
         costs = [price.input, price.cache_read, price.output] if price else [None] * 3
         cells = [f"{model.context_window:,}" if model.context_window else "", *map(_money, costs)]
-        yield f"| `{model.name}` | {' | '.join(cells)} | {price.as_of if price else model.as_of} |"
+        yield f"| `{model.name}` | {' | '.join(cells)} | {_as_of(model)} |"
     yield ""
+
+
+def _as_of(model: Model) -> str:
+    return model.price.as_of if model.price else model.as_of
 
 
 def _money(amount: float | None) -> str:

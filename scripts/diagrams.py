@@ -5,6 +5,7 @@ computed: both bodies, the losses and their places come from the library.
 """
 
 import json
+import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from html import escape
@@ -17,7 +18,38 @@ from toolwire.page.json_view import Mark
 from toolwire.page.json_view import Path as JsonPath
 from toolwire.page.marks import place_losses, side_of
 
-FOLDER = Path(__file__).resolve().parent.parent / "docs" / "understand"
+ROOT = Path(__file__).resolve().parent.parent
+FOLDER = ROOT / "docs" / "understand"
+# What each room is, in lines that fit into its box. The layers themselves come from the table of import-linter.
+ROOMS = {
+    "cli": "the command line",
+    "page": "traffic, records, runs and traces in a browser",
+    "gateway": "any client to any model",
+    "runs": "durable runs",
+    "client": "ask a model, run a conversation",
+    "testing": "the simulated model",
+    "text": "calls in a\nmodel's text",
+    "translation": "one dialect\nas another",
+    "codetools": "twelve tools\nfor a folder",
+    "declarations": "tools in YAML\nand JSON",
+    "mcp": "MCP,\nboth ways",
+    "config": "the file of settings",
+    "providers": "servers and models, as data",
+    "dialects": "the five wires",
+    "resolvers": "tools, and what runs them",
+    "streams": "what streams share",
+    "loop": "the tool loop, without I/O",
+    "encoding": "losses, settings, marks",
+    "traces": "the audit of calls",
+    "records": "both sides of exchanges",
+    "waiting": "steps, threads, results",
+    "types": "the canonical model",
+    "wire": "bytes, frames, HTTP",
+    "schema": "JSON Schema, validation",
+    "databases": "SQLite, PostgreSQL",
+    "errors": "every exception",
+    "scrubbing": "what is kept secret",
+}
 STYLE = """
 svg { --paper: #fcfcfa; --ink: #1b1b18; --soft: #6a6962; --line: #cfcec7; --box: #f5f4f0; --accent: #1f4fb8;
   --lost: #b3261e; --lost-box: #f3dfdc; --good: #256b45; --good-box: #dcebe1; --warm: #8a5a00; --warm-box: #f5e8cf; }
@@ -283,11 +315,37 @@ def lines_of(body: Any, marks: Mapping[JsonPath, Sequence[Mark]]) -> Iterator[Li
     return write(0, "", body, (), "")
 
 
+def layers() -> Picture:
+    """Draw the rooms of the package in the layers of import-linter; imports point down."""
+    rows = [[room for room in row if room in ROOMS] for row in layered_rooms()]
+    rows = [row for row in rows if row]
+    heights = [62 if any("\n" in ROOMS[room] for room in row) else 46 for row in rows]
+    picture = Picture(860, 48 + sum(heights) + 8 * len(rows), "The rooms of the package: imports point down")
+    y, gap = 20.0, 8.0
+    for row, height in zip(rows, heights, strict=True):
+        width = round((776 - gap * (len(row) - 1)) / len(row), 1)
+        for number, room in enumerate(row):
+            style = {"dialects": "accent", "types": "good"}.get(room, "")
+            picture.box(60 + number * (width + gap), y, width, height, f"{room}\n{ROOMS[room]}", style)
+        y += height + gap
+    picture.arrow((34, 24), (34, y - 12))
+    picture.text(60, y + 14, "Imports point down. Rooms of one layer do not import each other.", "soft")
+    return picture
+
+
+def layered_rooms() -> list[list[str]]:
+    """Return the rooms of each layer, from top to bottom, as import-linter checks them."""
+    tool = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["importlinter"]
+    [contract] = [each for each in tool["contracts"] if each["id"] == "layers"]
+    return [layer.split(" | ") for layer in contract["layers"]]
+
+
 PICTURES: dict[str, Callable[[], Picture]] = {
     "wires": wires,
     "stream": stream,
     "turn": turn,
     "translation": translation,
+    "layers": layers,
 }
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """Write `docs/options.md`: every command of `toolwire` and its options, with the text that `--help` shows."""
 
 import argparse
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,14 +10,27 @@ from toolwire.cli.parsing import whole_parser
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "options.md"
 _HEAD = """# Every option
 
-Made by `make docs` from the code. `toolwire COMMAND --help` prints the same.
-[The command line](command-line.md) explains the commands.
+Every command of `toolwire` with its options, as `toolwire COMMAND --help` prints them.
+[The command line](command-line.md) shows the commands at work. `make docs` generates this page from the code.
 """
+# What Markdown would read as a cell's end or as emphasis; code spans have no `*`.
+_ESCAPED = re.compile(r"[|*]")
 
 
 def page() -> str:
     """Return the page: a table of options for each command."""
-    return _HEAD + "".join(f"\n## {name}\n\n{_intro(help_)}{_table(command)}" for name, help_, command in commands())
+    return _HEAD + "".join(_sections())
+
+
+def _sections() -> Iterator[str]:
+    """Yield a section for each command; the commands of a group, such as `toolwire keys`, are below its heading."""
+    before = ""
+    for name, help_, command in commands():
+        group = " ".join(name.split()[:2])
+        if group not in (name, before):
+            yield f"\n## {group}\n"
+        before = group
+        yield f"\n{'##' if name == group else '###'} {name}\n\n{_intro(help_)}{_table(command)}"
 
 
 def commands() -> Iterator[tuple[str, str, argparse.ArgumentParser]]:
@@ -67,7 +81,7 @@ def _words(action: argparse.Action) -> str:
     text = (action.help or "").replace("%(default)s", str(action.default))
     text = text[:1].upper() + text[1:]
     choices = "" if action.choices is None or action.metavar else f" One of {', '.join(map(str, action.choices))}."
-    return f"{text}.{choices}".replace("|", "\\|").replace("%%", "%")
+    return _ESCAPED.sub(r"\\\g<0>", f"{text}.{choices}".replace("%%", "%"))
 
 
 if __name__ == "__main__":

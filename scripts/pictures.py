@@ -39,7 +39,7 @@ def told(name: str, folder: Path) -> str:
 
 def draw(name: str, folder: Path) -> None:
     """Draw one session."""
-    console = Console(record=True, width=110, file=open(os.devnull, "w"), force_terminal=True)  # noqa: SIM115, PTH123
+    console = Console(record=True, width=92, file=open(os.devnull, "w"), force_terminal=True)  # noqa: SIM115, PTH123
     console.print(Text(f"$ toolwire launch {name} --simulate -- {shlex.join(SESSIONS[name])}", style="bold"))
     console.print(Text.from_ansi(told(name, folder).strip()))
     written = folder / "note.txt"

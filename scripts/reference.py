@@ -1,4 +1,4 @@
-"""Write docs/public-names.md, and the tables of docs/reference.md: settings, items, errors, losses, public names.
+"""Write the reference: docs/public-names.md, docs/names/, docs/reference/, and the tables of docs/reference.md.
 
 Rule: sentences are those of docstrings, and signatures those of the code. None is written by hand.
 """
@@ -15,10 +15,67 @@ from toolwire.encoding import severities
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 BEGIN, END = "<!-- made by `make docs` from the code -->\n", "<!-- end of what `make docs` makes -->\n"
-HEAD = """# Public names
+# Each page of `docs/names/`, and the modules whose public names it has. The longest name of a module counts.
+GROUPS = (
+    (
+        "clients",
+        "Clients and conversations",
+        "Ask a model, run a conversation with tools, and read what it cost.",
+        ("client", "loop", "aio"),
+    ),
+    (
+        "settings",
+        "Settings and providers",
+        "The types of the settings, the servers that toolwire knows, their limits and their models.",
+        ("client.settings", "client.exchange", "providers", "catalogue", "wire.transport"),
+    ),
+    (
+        "tools",
+        "Tools and resolvers",
+        "Declare tools, compose them, approve calls and run them.",
+        ("resolvers", "codetools", "waiting", "declarations", "mcp", "tool_calls"),
+    ),
+    (
+        "messages",
+        "Requests, messages, responses",
+        "The canonical model: what every wire is decoded to.",
+        ("types",),
+    ),
+    (
+        "events",
+        "Events of a stream",
+        "What a decoder of a stream returns, and how events become a response.",
+        ("types.events", "streams", "wire"),
+    ),
+    (
+        "wires",
+        "Wires and translation",
+        "Decode and encode the five wires, translate between them, and parse calls in text.",
+        ("dialects", "encoding", "translation", "translate", "types.encoded", "schema", "text", "text_tagged"),
+    ),
+    ("errors", "Errors", "The exceptions that programs catch by name.", ("errors", "client.failures")),
+    (
+        "stores",
+        "Traces, records, runs, tests",
+        "Store tool calls and exchanges, run conversations that survive a process, and test without a provider.",
+        ("traces", "records", "runs", "testing"),
+    ),
+)
+_NAMES_HEAD = """# Public names
 
-`make docs` generates this page from the code: the signature, the docstring and the members of every public name.
-[The reference](reference.md) has the settings and the rules.
+Every name that `toolwire` offers, with a link to its signature, its example and its members. Everything else may change
+at any time. `make docs` generates these pages from the code.
+"""
+_SETTINGS_HEAD = """# Settings
+
+Every setting of a request, a conversation, a client, a tool, the code tools and a server, with its type. Type checkers
+know each one. `make docs` generates this page from the code.
+"""
+_ERRORS_HEAD = """# Errors
+
+Every exception that toolwire raises itself. `ToolwireError` is the base of all. [Names](../names/errors.md) has their
+members, and `make docs` generates this page from the code.
+
 """
 SETTINGS = (
     ("Settings of a request", "For `chat`, `run`, `stream` and `generate`.", ("RequestSettings",)),
@@ -48,6 +105,7 @@ SETTINGS = (
 _UNSAID = ("Struct", "Generic", "TypedDict", "Protocol", "_")
 _SAYS_ITS_VALUE = {"class-attribute", "module-attribute"}
 Names = dict[str, griffe.Object]
+_COLUMN = 90  # characters of a line of code on the site, less the indentation of a member
 
 
 def pages() -> dict[Path, str]:
@@ -55,12 +113,41 @@ def pages() -> dict[Path, str]:
     package = _package()
     names, reference = offered(package), DOCS / "reference.md"
     before, _, rest = reference.read_text().partition(BEGIN)
-    made = "\n".join((*_settings(package), *_items(package, names), *_errors(package), *_losses(), *_index(names)))
-    described = "\n".join(line for name, one in names.items() for line in _described(name, one))
-    return {
-        reference: f"{before}{BEGIN}\n{made}\n{END}{rest.partition(END)[2]}",
-        DOCS / "public-names.md": f"{HEAD}\n{described}",
+    tables = "\n".join((*_items(package, names), *_losses()))
+    groups = grouped(names)
+    made = {
+        reference: f"{before}{BEGIN}\n{tables}\n{END}{rest.partition(END)[2]}",
+        DOCS / "public-names.md": "\n".join((_NAMES_HEAD, *_index(groups))),
+        DOCS / "reference" / "settings.md": "\n".join((_SETTINGS_HEAD, *_settings(package))),
+        DOCS / "reference" / "errors.md": _ERRORS_HEAD + "\n".join(_errors(package)),
     }
+    for file, title, words, _ in GROUPS:
+        described = (line for name, one in groups[file].items() for line in _described(name, one))
+        head = f"# {title}\n\n{words} [All names](../public-names.md).\n\n"
+        made[DOCS / "names" / f"{file}.md"] = head + "\n".join(described)
+    return made
+
+
+def grouped(names: Names) -> dict[str, Names]:
+    """Return the names of each page of `docs/names/`."""
+    groups: dict[str, Names] = {file: {} for file, *_ in GROUPS}
+    for name, one in names.items():
+        groups[_page_of(one)][name] = one
+    return groups
+
+
+def _page_of(one: griffe.Object) -> str:
+    """Return the page of a name, by its module. Raise ValueError if no page has the module."""
+    module = (one.path if one.is_module else one.module.path).removeprefix("toolwire.")
+    fits = [
+        (len(prefix), file)
+        for file, _, _, prefixes in GROUPS
+        for prefix in prefixes
+        if f"{module}.".startswith(f"{prefix}.")
+    ]
+    if not fits:
+        raise ValueError(f"{module}: add it to a page of GROUPS in scripts/reference.py")
+    return max(fits)[1]
 
 
 @cache
@@ -99,15 +186,15 @@ def _target(one: griffe.Object | griffe.Alias) -> griffe.Object:
 
 
 def _settings(package: griffe.Object) -> Iterator[str]:
-    yield "## Settings"
     for title, words, classes in SETTINGS:
-        yield from ("", f"### {title}", "", words, "", "| setting | what it is |", "|---|---|")
+        yield from (f"## {title}", "", words, "", "| setting | what it is | type |", "|---|---|---|")
         for name in classes:
             fields = _target(package[name if "." in name else f"client.settings.{name}"])
             own = fields.members if "beside" in words else fields.attributes
             for one in (fields.attributes[field] for field in own):
-                yield _row(f"{one.name}: {_plain(one.annotation)}", _sentence(_target(one), whole=True))
-    yield ""
+                kind = _plain(one.annotation).replace("|", "\\|")
+                yield f"{_row(one.name, _sentence(_target(one), whole=True))} `{kind}` |"
+        yield ""
 
 
 def _items(package: griffe.Object, names: Names) -> Iterator[str]:
@@ -119,12 +206,11 @@ def _items(package: griffe.Object, names: Names) -> Iterator[str]:
 
 
 def _errors(package: griffe.Object) -> Iterator[str]:
-    yield from ("## Errors", "", "Every exception that toolwire raises itself. `ToolwireError` is the base of all.", "")
-    yield from ("| error | derives from | what it is |", "|---|---|---|")
+    yield from ("| error | what it is | derives from |", "|---|---|---|")
     for one in _classes(package):
         bases = [base.name for base in one.mro()]
         if (one.name == "ToolwireError" or "ToolwireError" in bases) and not one.name.startswith("_"):
-            yield f"| `{one.name}` | {f'`{bases[0]}`' if bases else ''} | {_sentence(one)} |"
+            yield f"{_row(one.name, _sentence(one))} {f'`{bases[0]}`' if bases else '-'} |"
     yield ""
 
 
@@ -158,20 +244,24 @@ def _losses() -> Iterator[str]:
     yield from ("", "The severity of a value that only one wire has (`...opaque.KEY`) depends on its key.", "")
 
 
-def _index(names: Names) -> Iterator[str]:
-    yield from ("## Public names", "", "[Public names](public-names.md) has their signatures and members.", "")
-    yield from ("| name | what it is |", "|---|---|")
-    yield from (_row(name, _sentence(one)) for name, one in names.items())
-    yield ""
+def _index(groups: dict[str, Names]) -> Iterator[str]:
+    for file, title, words, _ in GROUPS:
+        yield from (f"## {title}", "", words, "", "| name | what it is |", "|---|---|")
+        for name, one in groups[file].items():
+            anchor = f"toolwire{name}" if one.is_module else name
+            yield f"| [`{name}`](names/{file}.md#{anchor.lower()}) | {_sentence(one)} |"
+        yield ""
 
 
 def _described(name: str, one: griffe.Object) -> Iterator[str]:
     """Write one name: its signature, its docstring, and its members."""
     if isinstance(one, griffe.Module):
-        yield from (f"## `toolwire.{name}`", "", _sentence(one), "", "| name | what it is |", "|---|---|")
-        for inner in sorted(map(str, one.exports or ())):
-            held = _target(one[inner])
-            yield _row("; ".join(_signatures(held, inner)) if held.is_function else inner, _sentence(held))
+        held = {inner: _target(one[inner]) for inner in sorted(map(str, one.exports or ()))}
+        functions = [line for inner, each in held.items() if each.is_function for line in _signatures(each, inner)]
+        yield from (f"## `toolwire.{name}`", "", _sentence(one), "")
+        yield from ("```text", *functions, "```", "") if functions else ()
+        yield from ("| name | what it is |", "|---|---|")
+        yield from (_row(inner, _sentence(each)) for inner, each in held.items())
         yield ""
         return
     members = members_of(one) if one.is_class and not _holds_settings(one) else []
@@ -195,10 +285,28 @@ def _signatures(one: griffe.Object, name: str) -> Iterator[str]:
         case griffe.Function():
             marks = "async " if "async" in one.labels else ""
             called = name if one.name == "__init__" or isinstance(one.parent, griffe.Module) else one.name
-            yield from (f"{marks}{each.signature(name=called)}" for each in one.overloads or [one])
+            for each in one.overloads or [one]:
+                yield from _broken(f"{marks}{each.signature(name=called)}")
         case griffe.Attribute():
             value = f" = {_plain(one.value)}" if one.value is not None and _SAYS_ITS_VALUE & one.labels else ""
             yield f"{one.name}: {_plain(one.annotation)}{value}" if one.annotation else f"{one.name}{value}"
+
+
+def _broken(signature: str) -> Iterator[str]:
+    """Yield a signature as one line, or with a line for each parameter if it is longer than the column of the site."""
+    opening = signature.find("(")
+    depth, begin, parameters = 0, opening + 1, []
+    for place, character in enumerate(signature[opening:], opening):
+        depth += {"(": 1, "[": 1, "{": 1, ")": -1, "]": -1, "}": -1}.get(character, 0)
+        if depth == 0 or (depth == 1 and character == ","):
+            parameters.append(signature[begin:place].strip())
+            begin = place + 1
+        if depth == 0:
+            break
+    if len(signature) <= _COLUMN:
+        yield signature
+    else:
+        yield from (signature[: opening + 1], *(f"    {one}," for one in parameters), signature[begin - 1 :])
 
 
 def _words(one: griffe.Object) -> str:
@@ -227,5 +335,6 @@ def _row(code: str, words: str) -> str:
 
 if __name__ == "__main__":
     for path, text in pages().items():
+        path.parent.mkdir(exist_ok=True)
         path.write_text(text)
-        print(f"wrote {path.name}")
+        print(f"wrote {path.relative_to(DOCS)}")

@@ -38,14 +38,17 @@ from toolwire.types import (
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "support-matrix.md"
 HEAD = """# What each dialect can express
 
-`make docs` writes this page. It encodes one value for each concept with each dialect (the code for one vendor's
-format), and reads the losses:
+Which parts of a request and of an answer each dialect (the code for one vendor's format) can express, and which are
+losses:
 
-- `exact`: there is no loss.
-- `approximated`: the value is expressed in another way, which the loss describes.
-- `impossible`: the value is dropped, and a loss reports it.
+- exact: there is no loss.
+- *approximated*: the value is expressed in another way, which the loss describes.
+- **impossible**: the value is dropped, and a loss reports it.
+
+`make docs` generates this page: it encodes one value for each concept with each dialect, and reads the losses.
 
 """
+_MARKED = {"exact": "exact", "approximated": "*approximated*", "impossible": "**impossible**"}
 _TOOL = Tool("look", "Look.", {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]})
 _CALL = ToolCall("call_1", "look", {"a": 1})
 _ASK = Message("user", "Look, and say it in JSON.")
@@ -189,7 +192,7 @@ def markdown() -> str:
     """Write the table as a document."""
     head = ["concept", *NAMES]
     lines = [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}"]
-    lines += [f"| {concept} | {' | '.join(row[name] for name in NAMES)} |" for concept, row in verdicts()]
+    lines += [f"| {concept} | {' | '.join(_MARKED[row[name]] for name in NAMES)} |" for concept, row in verdicts()]
     return "\n".join(lines) + "\n"
 
 

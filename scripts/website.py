@@ -1,7 +1,7 @@
 """Build the site: `make site` writes `site/` with Zensical, its pages for machines, and fails on a dead link.
 
 The documents of the repository are the source. They are staged in `.site`, where links from one document to another
-become links from one page to another. `mkdocs.yml` has the navigation.
+become links from one page to another, and comments are left out. `mkdocs.yml` has the navigation.
 """
 
 import argparse
@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from html.parser import HTMLParser
+from itertools import groupby
 from pathlib import Path, PurePosixPath
 from posixpath import normpath, relpath
 from typing import NamedTuple
@@ -28,14 +29,18 @@ OUTSIDE = {
     "CHANGELOG.md": "changelog.md",
 }
 DECISIONS = "decisions.md"
+_FIRST = "---\nhide:\n  - toc\n---\n\n"  # the first page: its picture has the room of the table of contents
 SHOWN = 40  # of the dead links
 FILES = "files"  # what documents link to, and is no document: examples, the licence
 _FENCE = re.compile(r"^ *(```|~~~)")
 _LINK = re.compile(r"(\]\(|(?:src|srcset|href)=\")(?!\w+:|#|//)([^)\s\"#]+)")
+_COMMENT = re.compile(r"^<!--.*-->$")  # for the tests and the scripts that write pages
 _NESTED = re.compile(r"^ {2,3}(?=(?:[-*]|\d+\.) )")
 _CODE = re.compile(r"`[^`]+`")
+_LABEL = re.compile(r"^\*\*[^*]+[.:]\*\* +")
 _LISTED = re.compile(r"^(?:[-*]|\d+\.) ")
 _PAGE = re.compile(r"^ *- (?:(?P<title>[^:]+): )?(?P<page>[\w./-]+\.md)$")
+_NUMBER_CELL = re.compile(r"<td( [^>]*)?>(?=[\d,.-]+</td>)")
 _SECTION = re.compile(r"^  - (?P<title>[^:]+):$")
 
 
@@ -54,11 +59,12 @@ class Page(NamedTuple):
 
     @property
     def summary(self) -> str:
-        """The first sentence of more than two words below the heading, as plain text."""
+        """The first sentence of more than two words below the heading, as plain text and without a bold label."""
         prose = re.sub(r"(?ms)^```.*?^```$", "", self.text)
         paragraphs = [part for part in prose.split("\n\n") if re.match(r"\s*[\w*`\[]", part)]
         words = " ".join(paragraphs[0].split()) if paragraphs else ""
-        plain = re.sub(r"\[([^\]]*)\]\([^)]*\)|[*`]", r"\1", words)
+        unlinked = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", _LABEL.sub("", words))
+        plain = re.sub(r"`([^`]*)`|\*", lambda code: code[1] or "", unlinked)
         sentences = re.split(r"(?<=[.!?]) ", plain)
         return next((one for one in sentences if one.count(" ") > 1), plain).rstrip(":")
 
@@ -125,11 +131,13 @@ def navigation(config: Path = CONFIG) -> list[tuple[str, str, str]]:
 
 
 def staged(text: str, source: str, paths: Mapping[str, str]) -> str:
-    """Return a document as a page: its links lead to pages, and its lists are as Python-Markdown reads them."""
+    """Return a document as a page, without comments: links lead to pages, lists are as Python-Markdown reads them."""
     lines, in_code, before = [], False, ""
     for line in text.splitlines():
         if _FENCE.match(line):
             in_code = not in_code
+        elif not in_code and _COMMENT.match(line):
+            continue
         elif not in_code:
             line = _NESTED.sub("    ", line)  # noqa: PLW2901 - the same line, of another dialect
             if _LISTED.match(line) and before.strip() and not _is_in_list(before):
@@ -164,8 +172,9 @@ def _decisions(pages: list[Page]) -> str:
         "Why toolwire is as it is: each page has one decision, its reasons and its figures.",
         "",
     ]
-    lines += [f"- {page.path[10:20]}: [{page.title}]({page.path})" for page in reversed(pages)]
-    return "\n".join(lines) + "\n"
+    for day, dated in groupby(reversed(pages), key=lambda page: page.path[10:20]):
+        lines += [f"## {day}", "", *(f"- [{page.title}]({page.path})" for page in dated), ""]
+    return "\n".join(lines)
 
 
 def stage(target: Path) -> list[Page]:
@@ -175,9 +184,9 @@ def stage(target: Path) -> list[Page]:
     for page in pages:
         file = target / page.path
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(page.text, "utf-8")
+        file.write_text(_FIRST + page.text if page.path == "index.md" else page.text, "utf-8")
     for file in (ROOT / "docs").rglob("*"):
-        if file.is_file() and file.suffix != ".md":
+        if file.is_file() and file.suffix not in (".md", ".toml"):
             _copy(file, target / file.relative_to(ROOT / "docs"))
     for page in pages:
         for link in _LINK.finditer(page.text):
@@ -233,7 +242,7 @@ def write_for_machines(pages: list[Page], site: Path) -> None:
         twin = site / page.path
         twin.parent.mkdir(parents=True, exist_ok=True)
         twin.write_text(as_markdown(page), "utf-8")
-        _name_twin(site / page.url / "index.html", page)
+        _finish(site / page.url / "index.html", page)
         name, part = titles.get(page.path, ("", "Optional"))
         if part != section:
             section = part
@@ -244,12 +253,13 @@ def write_for_machines(pages: list[Page], site: Path) -> None:
     (site / "llms-full.txt").write_text(f"{text}\n", "utf-8")
 
 
-def _name_twin(file: Path, page: Page) -> None:
-    """Name a page's Markdown in the head of its HTML, so that a program that reads the one finds the other."""
+def _finish(file: Path, page: Page) -> None:
+    """Name a page's Markdown in the head of its HTML, and mark the cells of dates and numbers, which do not wrap."""
     if file.exists():
         link = relpath(page.path, page.url or ".")
         tag = f'<link rel="alternate" type="text/markdown" href="{link}">\n'
-        file.write_text(file.read_text("utf-8").replace("</head>", f"{tag}</head>", 1), "utf-8")
+        html = file.read_text("utf-8").replace("</head>", f"{tag}</head>", 1)
+        file.write_text(_NUMBER_CELL.sub(r'<td class="number"\1>', html), "utf-8")
 
 
 def as_markdown(page: Page) -> str:

@@ -55,12 +55,27 @@ def test_lists_and_tables_are_as_python_markdown_reads_them() -> None:
     )
 
 
+def test_comments_are_for_the_repository_alone() -> None:
+    text = "a\n<!-- answers: [] -->\n```python\n<!-- b -->\n```\n"
+    assert website.staged(text, "README.md", {"README.md": "index.md"}) == "a\n```python\n<!-- b -->\n```\n"
+    assert [page.path for page in PAGES if "<!-- " in page.text] == []
+
+
+def test_the_decisions_are_listed_by_day() -> None:
+    [page] = [page for page in PAGES if page.path == website.DECISIONS]
+    days = re.findall(r"(?m)^## (\S+)$", page.text)
+    assert days == sorted(days, reverse=True)
+    decisions = [*(ROOT / "docs" / "decisions").glob("*.md")]
+    assert len(re.findall(r"(?m)^- \[.+\]\(decisions/20\S+\.md\)$", page.text)) == len(decisions) > 40
+
+
 def test_every_page_is_staged_with_what_it_links_to(tmp_path: Path) -> None:
     pages = website.stage(tmp_path)
     assert {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*.md")} >= {page.path for page in pages}
     assert (tmp_path / "files" / "examples" / "gateway.py").exists()
     assert (tmp_path / "files" / "examples" / "project" / "index.md").exists()
     assert (tmp_path / "understand" / "turn.svg").exists()
+    assert not (tmp_path / "ruff.toml").exists()
     assert [*website.dead_links(tmp_path)] == []
 
 
@@ -84,12 +99,13 @@ def test_machines_get_every_page(tmp_path: Path) -> None:
     assert [*website.dead_links(tmp_path)] == []
 
 
-def test_the_html_of_a_page_names_its_markdown(tmp_path: Path) -> None:
+def test_the_html_of_a_page_names_its_markdown_and_marks_its_dates(tmp_path: Path) -> None:
     for url in ("", "do/chat/"):
         (tmp_path / url).mkdir(parents=True, exist_ok=True)
-        (tmp_path / url / "index.html").write_text("<head></head><body></head>")
+        (tmp_path / url / "index.html").write_text("<head></head><body></head><td>2026-11-27</td><td>a 1</td>")
     website.write_for_machines(PAGES, tmp_path)
     named = '<head><link rel="alternate" type="text/markdown" href="{}">\n</head><body></head>'
+    named += '<td class="number">2026-11-27</td><td>a 1</td>'
     assert (tmp_path / "index.html").read_text() == named.format("index.md")
     assert (tmp_path / "do" / "chat" / "index.html").read_text() == named.format("../chat.md")
 
@@ -97,6 +113,8 @@ def test_the_html_of_a_page_names_its_markdown(tmp_path: Path) -> None:
 def test_the_title_and_the_summary_of_a_page() -> None:
     page = website.Page("do/a.md", "docs/do/a.md", '# Ask `x`\n\n![p](p.svg)\n\nAsk *"it"* [here](b.md). Then go.\n')
     assert (page.title, page.summary, page.url) == ("Ask x", 'Ask "it" here.', "do/a/")
+    labelled = website.Page("a.md", "", "# A\n\n**Decided.** Pass `**here` to *each* call. Then go.\n")
+    assert labelled.summary == "Pass **here to each call."
     assert website.Page("programs/index.md", "", "").url == "programs/"
     assert website.Page("index.md", "", "").url == ""
     assert 'summary: "Ask \\"it\\" here."' in website.as_markdown(page)
@@ -150,6 +168,12 @@ def test_the_pictures_are_drawn_by_their_script() -> None:
         assert (diagrams.FOLDER / f"{name}.svg").read_text("utf-8") == text, "run `make docs`"
         root = ET.fromstring(text)  # noqa: S314 - our own picture
         assert root.findtext("{*}title")
+
+
+def test_the_picture_of_the_layers_has_every_room() -> None:
+    doors = {path.stem for path in (ROOT / "src" / "toolwire").glob("*.py")}
+    rooms = {room for row in diagrams.layered_rooms() for room in row} - doors | {"errors"}
+    assert rooms == set(diagrams.ROOMS), "a room has its words in scripts/diagrams.py"
 
 
 @pytest.mark.slow

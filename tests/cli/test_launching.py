@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 import stat
 import subprocess
 import sys
@@ -227,6 +228,31 @@ def test_what_is_missing_is_said(words: list[str], told: str, tmp_path: Path, la
     assert code == 2
     assert told in said
     assert not (tmp_path / "heard.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--model", "ollama/qwen3"], "nothing answers at {}: start it (`ollama serve`), or set OLLAMA_HOST to its"),
+        (["--config", "toolwire.toml", "--model", "llama.cpp/m"], "start it (`llama-server -m MODEL.gguf`), or set"),
+    ],
+)
+def test_a_local_server_that_does_not_run_is_named_with_what_starts_it(
+    words: list[str], told: str, tmp_path: Path, launch: Launch
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        url = f"http://127.0.0.1:{closed.getsockname()[1]}"
+    (tmp_path / "toolwire.toml").write_text(f'[providers."llama.cpp"]\nbase_url = "{url}/v1"\n')
+    code, said = launch(*words, "claude", OLLAMA_HOST=url)
+    assert code == 2
+    assert told.format(url) in said
+    assert not (tmp_path / "heard.json").exists()
+
+
+def test_a_local_server_that_runs_is_asked(tmp_path: Path, launch: Launch) -> None:
+    with simulate(["Hi."]) as model:
+        assert launch("--model", "ollama/qwen3", "claude", OLLAMA_HOST=model.url) == (0, "")
+    assert heard(tmp_path)["answer"] == "Hi."
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

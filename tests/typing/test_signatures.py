@@ -93,6 +93,7 @@ def test_the_reference_is_what_the_code_says() -> None:
     for path, text in reference.pages().items():
         assert path.read_text() == text, f"run `make docs`: {path.name}"
         assert re.findall(r"(?m)^\|.*\|  \|$", text) == [], "what is public has a sentence"
+        assert re.findall(r"(?m)^\| `\w+` \|  \| `.*", text) == [], "a setting has a sentence"
 
 
 def test_any_is_json() -> None:

@@ -89,14 +89,17 @@ def check_key(provider: Provider) -> None:
 def advice(problem: ProviderError, provider: Provider) -> str:
     """Return the remedy for `problem`, or an empty string if none is known."""
     if problem.error.code == _REFUSED:
-        command = _STARTS.get(provider.name)
-        remedy = f"start it (`{command}`)" if command else "check the network"
-        return (
-            f"nothing answers at {url_without_secrets(provider.base_url)}: {remedy}, or pass its address by --base-url"
-        )
+        return no_server(provider, "pass its address by --base-url")
     if isinstance(problem, AuthenticationFailed) and provider.env:
         return f"the key is that of {' or '.join(provider.env)}, or of toolwire auth"
     return ""
+
+
+def no_server(provider: Provider, other_address: str) -> str:
+    """Return the message that nothing answers at the provider's address, with the two remedies."""
+    command = _STARTS.get(provider.name)
+    remedy = f"start it (`{command}`)" if command else "check the network"
+    return f"nothing answers at {url_without_secrets(provider.base_url)}: {remedy}, or {other_address}"
 
 
 def explain(problem: ProviderError, provider: Provider) -> str:

@@ -1,7 +1,8 @@
 """`toolwire launch`: start a client program with any model, through a gateway that lives as long as the program.
 
 Rules of this file:
-- A missing program or key is reported before anything starts, with the command or the variable that provides it.
+- A missing program, key or local server is reported before anything starts, with the command or the variable that
+  provides it.
 - Signals are forwarded to the program, and the gateway stops after it. The exit status is the program's.
 - The gateway accepts only a key that is generated for the program, because other users of the machine can reach its
   port.
@@ -13,15 +14,18 @@ import os
 import secrets
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from msgspec.structs import replace
 
+from toolwire.cli.chosen_model import no_server
 from toolwire.cli.commands import SUMMARIES
 from toolwire.cli.parsing import require_extra
 from toolwire.cli.programs import PROGRAMS, Endpoint, LaunchSetup, Program
@@ -34,6 +38,8 @@ from toolwire.providers.known import own_name, target_of
 
 _OTHERS_WRITE = 0o022
 _SIMULATED = "openai/simulated"
+_CONNECT_SECONDS = 3.0
+_PORTS = {"http": 80, "https": 443}
 _FORWARDED = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
 _KEYBOARD = tuple(getattr(signal, name) for name in ("SIGINT", "SIGQUIT") if hasattr(signal, name))
 
@@ -91,6 +97,7 @@ def run(options: argparse.Namespace) -> int:
             routes = Routes(settings, providers, model or program.provider)
         if model or not options.simulate:
             _check_model(program, routes, model)
+            _check_server(routes, model)
         gateway = starting.gateway_of(routes, settings, options.config)
         gateway.log, gateway.program_key = None, f"sk-toolwire-{secrets.token_hex(16)}"
         url = stack.enter_context(serving.serve_in_thread(gateway))
@@ -140,6 +147,23 @@ def _check_model(program: Program, routes: Any, model: str) -> None:
     request = f"--model {model}" if model else f"{program.command} with its own models"
     other = "" if model else "; or name another model: --model PROVIDER/MODEL"
     raise UserError(f"{request} needs a key of {name}: export {preset.env[0]}=..., or toolwire auth set {name}{other}")
+
+
+def _check_server(routes: Any, model: str) -> None:
+    """Raise UserError if the only provider of `model` is a local server, and nothing listens at its address.
+
+    A program such as Claude Code retries for minutes, and prints nothing meanwhile.
+    """
+    route = routes.find(model) if model else None
+    if route is None or len(route.candidates) != 1 or not route.candidates[0].provider.local:
+        return
+    provider = route.candidates[0].provider
+    url = urlsplit(provider.base_url)
+    try:
+        socket.create_connection((url.hostname, url.port or _PORTS[url.scheme]), _CONNECT_SECONDS).close()
+    except OSError:
+        setting = provider.base_url_env or "base_url of [providers] in --config FILE"
+        raise UserError(no_server(provider, f"set {setting} to its address")) from None
 
 
 def _describe_model(endpoint: Endpoint, program: Program, routes: Any, model: str) -> Endpoint:
