@@ -138,6 +138,16 @@ def test_each_view_fits_and_its_colours_can_be_read(
     del traced
 
 
+@pytest.mark.parametrize("width", [1280, 1080, 900, 760, 660])
+def test_the_losses_of_the_traffic_are_seen_at_every_width(
+    width: int, open_tab: Any, address: str, recorded: list[Record]
+) -> None:
+    assert recorded
+    tab = open_tab(address, viewport={"width": width, "height": 800}).open("/page/traffic")
+    hidden = tab.evaluate("[...document.querySelectorAll('.frame')].map((one) => one.scrollWidth - one.clientWidth)")
+    assert max(hidden) <= 0
+
+
 AXE = Path(os.environ.get("TOOLWIRE_PROGRAMS", ".programs"), "axe-core", "node_modules", "axe-core", "axe.min.js")
 
 
