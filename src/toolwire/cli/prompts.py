@@ -65,6 +65,11 @@ def read_piped() -> bytes:
     return b""
 
 
+def read_input() -> bytes:
+    """Return all of standard input, which may be typed at a terminal."""
+    return sys.stdin.buffer.read() if is_terminal(sys.stdin) else read_piped()
+
+
 class Prompts:
     """The prompts of a chat."""
 
