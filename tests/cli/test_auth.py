@@ -21,6 +21,7 @@ from tests.cli.commands import Said, environment, say, terminal
 from toolwire.cli import stored_keys
 from toolwire.cli.chosen_model import client_of
 from toolwire.cli.commands import COMMANDS
+from toolwire.cli.screen import Screen
 from toolwire.errors import UserError
 from toolwire.providers import PROVIDERS, put_key
 
@@ -238,8 +239,13 @@ def test_a_live_server_lists_its_models(run: Any, provider: str) -> None:
 @pytest.mark.parametrize(
     ("answer", "status", "words"),
     [
-        ({"error": {"message": "Who are you?"}}, 401, "its list of models: status 401: {"),
-        ({"error": {"message": "Slow down."}}, 429, "status 429"),
+        (
+            {"error": {"message": "Wrong: no-key"}},
+            401,
+            "Wrong: [hidden] (status 401)\nthe key is that of OPENAI_API_KEY",
+        ),
+        ({"error": {"message": "Slow down."}}, 429, "Slow down. (status 429)"),
+        (b"<html>", 502, "(status 502)"),
         (b"<html>", 200, "its list of models: "),
         ({"models": []}, 200, "the answer has no list 'data'"),
         ([], 200, "is no object"),
@@ -263,9 +269,9 @@ def test_who_can_be_asked_is_asked(run: Any, monkeypatch: pytest.MonkeyPatch) ->
         monkeypatch.setenv("OLLAMA_BASE_URL", url)
         from toolwire.cli.live_models import reachable_models
 
-        assert dict(reachable_models(None)) == {"ollama": ["qwen3:8b"]}
+        assert dict(reachable_models(None, Screen())) == {"ollama": ["qwen3:8b"]}
     nobody = run("models", "--live", "--provider", "ollama", "--base-url", "http://127.0.0.1:9")
-    assert (nobody.code, "ConnectionRefusedError" in nobody.told) == (1, True)
+    assert (nobody.code, "nothing answers at http://127.0.0.1:9: start it (`ollama serve`)" in nobody.told) == (1, True)
     lacking = run("models", "--live", "--provider", "groq")
     assert (lacking.code, lacking.out) == (2, "")
     assert lacking.told == "toolwire: groq: there is no key: set GROQ_API_KEY, or toolwire auth set groq\n"

@@ -89,14 +89,17 @@ def check_key(provider: Provider) -> None:
 def advice(problem: ProviderError, provider: Provider) -> str:
     """Return the remedy for `problem`, or an empty string if none is known."""
     if problem.error.code == _REFUSED:
-        command = _STARTS.get(provider.name)
-        remedy = f"start it (`{command}`)" if command else "check the network"
-        return (
-            f"nothing answers at {url_without_secrets(provider.base_url)}: {remedy}, or pass its address by --base-url"
-        )
+        return nothing_answers(provider)
     if isinstance(problem, AuthenticationFailed) and provider.env:
         return f"the key is that of {' or '.join(provider.env)}, or of toolwire auth"
     return ""
+
+
+def nothing_answers(provider: Provider) -> str:
+    """Return the remedy for a server that cannot be reached."""
+    command = _STARTS.get(provider.name)
+    remedy = f"start it (`{command}`)" if command else "check the network"
+    return f"nothing answers at {url_without_secrets(provider.base_url)}: {remedy}, or pass its address by --base-url"
 
 
 def explain(problem: ProviderError, provider: Provider) -> str:
