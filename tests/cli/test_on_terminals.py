@@ -41,6 +41,7 @@ CHAT = [
     ("/cost", "nothing was sent yet"),
     ("/undo", "there are no edits to take back"),
     ("/compact", "there is nothing to summarize yet"),
+    ("/attach notes.md", "[notes.md goes with the next prompt]"),
     ("make it", "It is made, and that is all there is to say about a file of a single line."),
     ("/diff", "made.txt (a new file) + 1 one"),
     ("/undo", "removed made.txt"),
@@ -72,6 +73,7 @@ def check_looks(shown: Any, columns: int, more: dict[str, str]) -> bool:
 
 @LOOKS
 def test_every_command_of_a_chat(tmp_path: Path, columns: int, more: dict[str, str]) -> None:
+    (tmp_path / "notes.md").write_text("tea\n")
     assert {line.split()[0] for line, _ in CHAT if line.startswith("/")} >= {*COMMANDS}
     with (
         simulate(TURNS) as model,
@@ -88,6 +90,27 @@ def test_every_command_of_a_chat(tmp_path: Path, columns: int, more: dict[str, s
         assert shown.end() == 0
         assert check_looks(shown, columns, more) is (not more)
     assert not (project(tmp_path) / "made.txt").exists()
+
+
+def test_tab_completes_commands_and_files(tmp_path: Path) -> None:
+    (tmp_path / "notes.md").write_text("tea\n")
+    (tmp_path / "pictures").mkdir()
+    (tmp_path / "pictures" / "cat.png").write_bytes(b"\x89PNG\r\n\x1a\nrest")
+    typed = {
+        "/und\t": "there are no edits to take back",
+        "/attach no\t": "[notes.md goes with the next prompt]",
+        "/attach pic\tc\t": "[pictures/cat.png goes with the next prompt]",
+        "/cost no\t": "nothing was sent yet",
+    }
+    with simulate([]) as model, terminal(tmp_path, "chat", *at(model, tmp_path), columns=120) as shown:
+        for number, (line, expected) in enumerate(typed.items(), 1):
+            shown.until("you> ", number)
+            time.sleep(0.2)
+            shown.type(f"{line}\r")
+            shown.until(expected)
+        shown.until("you> ", len(typed) + 1)
+        shown.type("\x04")
+        assert shown.end() == 0
 
 
 def commands(url: str) -> Iterator[tuple[list[str], int, str]]:

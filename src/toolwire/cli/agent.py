@@ -21,7 +21,7 @@ from msgspec.structs import replace
 
 from toolwire import traces
 from toolwire.cli import conversations
-from toolwire.cli.attachments import message_with
+from toolwire.cli.attachments import attachment, check_attachments, message_with
 from toolwire.cli.chosen_model import advice, check_key, client_of, explain
 from toolwire.cli.compaction import can_compact, is_full, may_compact_again, summarize
 from toolwire.cli.conversations import SavedConversation
@@ -91,6 +91,7 @@ class Agent:
         self.approver: Approver = self.toolbox.approver
         self.resolver: Resolver = self.toolbox.resolver
         self.context: Context = Context(self.system)
+        self.attached: list[Part] = []  # with the next prompt
         self.costs: Costs = Costs()
         self._last_usage: Usage | None = None
         self._is_compacting = False
@@ -161,8 +162,14 @@ class Agent:
         if rest:
             self.screen.line(f'[the last prompt was: "{rest[-1]}"]', "note")
 
-    def answer(self, prompt: str | None, attached: Sequence[Part] = ()) -> Done:
-        """Run the conversation with the new `prompt`, and what is `attached` to it, and return its `Done` at the end.
+    def attach(self, names: Sequence[str], standard_input: bytes = b"") -> None:
+        """Attach files to the next prompt. Raise UserError if one cannot be read, or cannot be sent to the provider."""
+        parts = [attachment(name, standard_input) for name in names]
+        check_attachments(self.client.provider, self.client.model, parts, names)
+        self.attached += parts
+
+    def answer(self, prompt: str | None) -> Done:
+        """Run the conversation with the new `prompt` until it ends, and return its `Done`.
 
         Without a prompt, an unanswered conversation is continued as it is.
         """
@@ -171,8 +178,9 @@ class Agent:
             prompt = GO_ON
         self.toolbox.edits.begin_prompt()
         display: EventOutput = self.json or EventDisplay(self.screen, separate_answer=self.out is not self.screen)
-        done = self._run_with_room(self._as_messages(prompt, attached), display)
+        done = self._run_with_room(self._as_messages(prompt), display)
         if prompt is not None and done.messages:
+            self.attached = []
             self._forget_notes()
         self._write_answer(done, display)
         if (problem := self.output_error) is not None:
@@ -181,12 +189,12 @@ class Agent:
         self._losses.update(done.losses)
         return done
 
-    def _as_messages(self, prompt: str | None, attached: Sequence[Part]) -> list[Message]:
+    def _as_messages(self, prompt: str | None) -> list[Message]:
         """Return the new messages of a turn: the prompt with the notes for the model."""
         if prompt is None:
             return []
         notes = [f"[{note}]" for note in self.toolbox.edits.notes]
-        return [message_with("\n\n".join([*notes, as_utf_8(prompt)]), attached)]
+        return [message_with("\n\n".join([*notes, as_utf_8(prompt)]), self.attached)]
 
     def _forget_notes(self) -> None:
         """Drop the notes that the model has received."""
@@ -285,7 +293,7 @@ class Agent:
         """Begin a new conversation with the same settings. The present one stays saved."""
         self.previous, self.file = None, conversations.ConversationFile()
         self.conversation, self.is_saved = self.file.new_conversation, False
-        self.context, self._last_usage = Context(self.system), None
+        self.context, self._last_usage, self.attached = Context(self.system), None, []
         self.toolbox.edits.clear()
         self._open_edits()
 

@@ -3,12 +3,15 @@
 Rules of this file:
 - Standard output receives the answer while it arrives, and nothing else. Everything else goes to standard error.
 - With tools, the text before a call is a step, and only the last answer is written. With a schema, the answer is JSON.
+- With `-x`, only the answer's first code block is written, or the answer if it has none.
 - A question that was answered, at least in part, is saved. `-c` continues it.
 """
 
 import argparse
 import contextlib
+import re
 import sys
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -36,11 +39,15 @@ from toolwire.resolvers.execution import Cancel
 from toolwire.types import Context, Message, RefusalDelta, TextDelta
 from toolwire.waiting.results import safe
 
+_FENCE = re.compile(r"(?P<indent> *)(?P<mark>`{3,}|~{3,})[^`]*$")
+
 
 def ask(options: argparse.Namespace) -> int:
     """Ask the question of `options` and return the exit code."""
     if options.continue_id and options.task is None and not conversations.is_id(options.continue_id):
         options.task, options.continue_id = options.continue_id, ""
+    if options.extract and options.schema is not None:
+        raise UserError("-x and --schema exclude each other: the answer is a code block, or JSON", path="ask")
     settings = request_settings(options.option)
     if options.schema is not None:
         settings["output"] = read_schema(options.schema)
@@ -59,13 +66,16 @@ def ask(options: argparse.Namespace) -> int:
                     stack.callback(close)
             if tools:
                 settings["tools"] = tools
-            return _Question(chat, file, previous).answer(question, settings)
+            return _Question(chat, file, previous, extract=options.extract).answer(question, settings)
 
 
 class _Question:
     """One question of a conversation, its output and its file."""
 
-    def __init__(self, chat: Conversation, file: ConversationFile, previous: SavedConversation | None) -> None:
+    def __init__(
+        self, chat: Conversation, file: ConversationFile, previous: SavedConversation | None, *, extract: bool
+    ) -> None:
+        self.extract: bool = extract
         self.chat: Conversation = chat
         self.file: ConversationFile = file
         self.conversation: str = (previous and previous.conversation) or file.new_conversation
@@ -97,7 +107,7 @@ class _Question:
 
     def _stream(self, question: Message, settings: dict[str, Any], cancel: Cancel) -> Done:
         """Run the question to its end. Without tools and schema, the answer is written while it arrives."""
-        is_plain = not settings.keys() & {"tools", "output"}
+        is_plain = not (settings.keys() & {"tools", "output"} or self.extract)
         steps = EventDisplay(self.notes, separate_answer=True) if "tools" in settings else None
 
         def observe(event: Any) -> None:
@@ -120,6 +130,8 @@ class _Question:
         code, words = ENDINGS.get(done.ending, (UNANSWERED, done.ending))
         if "output" in settings:
             code, words = self._write_value(done, code, words)
+        elif self.extract and not words:
+            self.out.line(code_block(done.content or ""))
         elif "tools" in settings and not words:
             self.prose.write(f"{(done.content or '').rstrip()}\n")
             self.prose.close()
@@ -157,6 +169,21 @@ class _Question:
             self.file.save(saved)
         except (OSError, RuntimeError, ToolwireError) as problem:
             self._note(f"[the conversation is not saved: {self.file.path}: {safe(str(problem))}]", "error")
+
+
+def code_block(answer: str) -> str:
+    """Return the content of the first fenced code block of `answer`; the answer itself if it has none."""
+    lines = iter(answer.split("\n"))
+    fence = next(filter(None, map(_FENCE.match, lines)), None)
+    if fence is None:
+        return answer.rstrip()
+    code = takewhile(lambda line: not _ends_block(line, fence["mark"]), lines)
+    return "\n".join(line.removeprefix(fence["indent"]) for line in code)
+
+
+def _ends_block(line: str, mark: str) -> bool:
+    """Return True if `line` is a fence at least as long as the opening `mark`."""
+    return line.strip().startswith(mark) and not line.strip().strip(mark[0])
 
 
 def _open_conversation(part: str | None) -> tuple[SavedConversation | None, ConversationFile]:

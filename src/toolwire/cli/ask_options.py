@@ -18,6 +18,9 @@ def add(commands: Any) -> None:
     command.add_argument(
         "--schema", metavar="SCHEMA", help="answer as JSON: a file with a JSON Schema, or short as in 'name, age int'"
     )
+    command.add_argument(
+        "-x", "--extract", action="store_true", help="write only the first code block of the answer, if it has one"
+    )
     add_request_settings(command)
     add_tool_options(command, "it runs without a question")
     command.add_argument(

@@ -11,7 +11,6 @@ import sys
 
 from toolwire.cli import conversations
 from toolwire.cli.agent import Agent, screens_of
-from toolwire.cli.attachments import attachment, check_attachments
 from toolwire.cli.endings import INTERRUPTED, UNANSWERED
 from toolwire.cli.prompts import read_input, read_task
 from toolwire.cli.screen import Screen, is_terminal
@@ -19,7 +18,6 @@ from toolwire.cli.terminal import Interrupts
 from toolwire.client.failures import ProviderError
 from toolwire.errors import UserError
 from toolwire.loop import Done
-from toolwire.types import Part
 
 
 def run(options: argparse.Namespace) -> int:
@@ -28,17 +26,17 @@ def run(options: argparse.Namespace) -> int:
         options.task, options.continue_id = options.continue_id, ""
     if options.durable and options.task is None and " " in options.durable:
         options.task, options.durable = options.durable, ""
-    task, attached = _read_task(options)
+    task, data = _read_task(options)
     if task is None and options.continue_id is None and not options.durable:
         raise UserError('pass a task, as in toolwire run "Fix the test.", or --continue', path="run")
     screen, out = screens_of(options)
     with Interrupts() as interrupts, contextlib.closing(Agent(options, screen, interrupts, out=out)) as agent:
         try:
-            check_attachments(agent.client.provider, agent.client.model, attached, options.attach)
+            agent.attach(options.attach, data)
             agent.introduce()
             if task is None and agent.previous is not None and agent.previous.is_finished:
                 task = _ask_next_task(agent)
-            return agent.report_end(agent.answer(task, attached), again="toolwire run")
+            return agent.report_end(agent.answer(task), again="toolwire run")
         except ProviderError as problem:
             Screen(sys.stderr).line(f"toolwire: {agent.explain(problem)}", "error")
             agent.write_end(Done("error", [], reason=str(problem)), UNANSWERED)
@@ -50,14 +48,14 @@ def run(options: argparse.Namespace) -> int:
             return INTERRUPTED
 
 
-def _read_task(options: argparse.Namespace) -> tuple[str | None, list[Part]]:
-    """Return the task and what is attached to it. Standard input is one or the other."""
+def _read_task(options: argparse.Namespace) -> tuple[str | None, bytes]:
+    """Return the task, and standard input if `-a -` attaches it."""
     takes_input = "-" in options.attach
     data = read_input() if takes_input else b""
     task = options.task if takes_input else read_task(options.task)
     if options.attach and task in (None, "-"):
         raise UserError('-a needs a task, as in toolwire run "Build this page." -a sketch.png', path="run")
-    return task, [attachment(name, data) for name in options.attach]
+    return task, data
 
 
 def _ask_next_task(agent: Agent) -> str:
