@@ -137,6 +137,7 @@ def test_files_are_attached_by_what_they_are(asked: Any, tmp_path: Path, provide
         assert isinstance(document, Document)
         assert base64.b64decode((document.data or "").partition(",")[2] or document.data or "") == PDF
         assert (question.text, notes.text) == ("What is this?", "notes.md:\n\n# Notes\n")
+        assert "  What is this? notes.md: # Notes" in asked("conversations").out
         assert asked("ask", "And this?", "-a", "-", *at(model, provider), given=b"\xff\xd8\xff...").code == 0
         assert last_message(model).parts[0].media_type == "image/jpeg"
 
@@ -260,7 +261,7 @@ BLOCKS = {
     "````md\n```\ninner\n```\n````": "```\ninner\n```",
     "- One:\n\n  ~~~sh\n  ls\n    -l\n  ~~~~": "ls\n  -l",
     "```\nnever closed\nat all": "never closed\nat all",
-    "```\n```": "",
+    "Say:\n```\n```": "Say:\n```\n```",
     "Use `ls`, or ```ls -l``` for more.\n": "Use `ls`, or ```ls -l``` for more.",
     "": "",
 }

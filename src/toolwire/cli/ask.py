@@ -172,13 +172,13 @@ class _Question:
 
 
 def code_block(answer: str) -> str:
-    """Return the content of the first fenced code block of `answer`; the answer itself if it has none."""
+    """Return the content of the first fenced code block of `answer`; the answer itself if that is empty."""
     lines = iter(answer.split("\n"))
     fence = next(filter(None, map(_FENCE.match, lines)), None)
     if fence is None:
         return answer.rstrip()
     code = takewhile(lambda line: not _ends_block(line, fence["mark"]), lines)
-    return "\n".join(line.removeprefix(fence["indent"]) for line in code)
+    return "\n".join(line.removeprefix(fence["indent"]) for line in code) or answer.rstrip()
 
 
 def _ends_block(line: str, mark: str) -> bool:

@@ -27,7 +27,7 @@ from toolwire.cli.screen import Screen, shorten
 from toolwire.cli.state_paths import state_folder
 from toolwire.client.saving import Saved, load_as, to_json, write_atomically
 from toolwire.errors import ToolwireError, UserError
-from toolwire.types import Message
+from toolwire.types import Message, Text
 from toolwire.types.readable import readable
 from toolwire.waiting.results import safe
 
@@ -57,8 +57,12 @@ class SavedConversation(Saved, frozen=True, kw_only=True):
 
     @property
     def prompts(self) -> list[str]:
-        """The texts of the user's messages."""
-        return [message.text for message in self.context.messages if message.role == "user"]
+        """The texts of the user's messages. The texts of attached files are paragraphs of their own."""
+        return [
+            "\n\n".join(part.text for part in message.parts if isinstance(part, Text))
+            for message in self.context.messages
+            if message.role == "user"
+        ]
 
     @property
     def turns(self) -> int:

@@ -2,7 +2,7 @@
 
 Rules of this file:
 - A conversation that has its answer is not sent again without a new task: `--continue` asks for it at the terminal.
-- Whatever ends the run, the last line prints the command that continues it.
+- However the run ends, the last line prints the command that continues it.
 """
 
 import argparse
