@@ -9,7 +9,6 @@ import pytest
 from toolwire.cli.chat_commands import COMMANDS as CHAT
 from toolwire.cli.commands import COMMANDS
 from toolwire.cli.parsing import whole_parser
-from toolwire.cli.settings_file import FILE
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "compared.md").read_text("utf-8")
@@ -85,7 +84,7 @@ def _names(parser: argparse.ArgumentParser) -> set[str]:
 
 
 def test_every_option_and_command_of_the_page_exists() -> None:
-    known = {*CHAT, *COMMANDS, "toolwire", FILE, "[cli]", "$TOOLWIRE_MODEL"} | _names(whole_parser())
+    known = {*CHAT, *COMMANDS, "toolwire", "[cli]", "$TOOLWIRE_MODEL"} | _names(whole_parser())
     words = [word for cell in HAS.values() for code in re.findall(r"`([^`]+)`", cell) for word in code.split()]
     assert [word for word in words if word not in known and word != '"..."'] == []
     assert len(words) > 30
