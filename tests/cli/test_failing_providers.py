@@ -2,17 +2,21 @@
 
 import contextlib
 import json
+import signal
 import socket
+import subprocess
+import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.cli.commands import project, say, terminal
+from tests.cli.commands import environment, project, say, terminal
+from tests.client.test_faults_network import hang_up, serving
 from toolwire.cli.screen import count_columns
 
 WORDS = {401: "Incorrect API key.", 429: "Rate limit reached."}
@@ -142,6 +146,71 @@ def test_on_a_terminal_a_server_that_does_not_listen_is_named_with_the_remedy(
     text = " ".join(shown.plain.split())
     assert f"nothing answers at {url}: check the network, or pass its address by --base-url" in text
     assert "Traceback" not in text
+
+
+def once(head: bytes, body: bytes) -> Callable[[socket.socket], None]:
+    """Return what a server does that answers one request of a connection with this."""
+
+    def answer(connection: socket.socket) -> None:
+        connection.recv(65536)
+        length = f"content-length: {len(body)}\r\n\r\n".encode()
+        connection.sendall(b"HTTP/1.1 200 OK\r\nconnection: close\r\n" + head + length + body)
+        connection.close()
+
+    return answer
+
+
+def silent(connection: socket.socket) -> None:
+    connection.recv(65536)
+
+
+ANSWERS: dict[str, Callable[[socket.socket], None]] = {
+    "closes the connection": hang_up,
+    "answers with nothing": once(b"content-type: application/json\r\n", b""),
+    "answers with a page": once(b"content-type: text/html\r\n", b"<html>"),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", ONCE)
+@pytest.mark.parametrize("case", ANSWERS)
+def test_in_a_pipe_a_server_that_answers_with_nothing_is_an_error(tmp_path: Path, case: str, command: str) -> None:
+    with serving(ANSWERS[case]) as (url, _):
+        ran = subprocess.run(
+            [sys.executable, "-m", "toolwire", *ONCE[command], "--base-url", f"{url}/v1"],
+            env=environment(tmp_path),
+            cwd=tmp_path,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    assert (ran.returncode, ran.stdout) == (1, "")
+    assert "toolwire: openai: " in ran.stderr
+    assert "Traceback" not in ran.stderr
+    assert "state=SEND_RESPONSE" not in ran.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", ONCE)
+def test_an_interrupt_ends_each_command_in_a_pipe(tmp_path: Path, command: str) -> None:
+    with serving(silent) as (url, came):
+        process = subprocess.Popen(
+            [sys.executable, "-m", "toolwire", *ONCE[command], "--base-url", f"{url}/v1"],
+            env=environment(tmp_path),
+            cwd=tmp_path,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        end = time.monotonic() + 30
+        while not came and time.monotonic() < end:
+            time.sleep(0.1)
+        time.sleep(0.3)
+        process.send_signal(signal.SIGINT)
+        out, told = process.communicate(timeout=30)
+    assert (process.returncode, out, "Traceback" in told) == (130, "", False)
 
 
 @pytest.mark.slow
