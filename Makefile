@@ -65,7 +65,7 @@ fix: .venv/.check ## format, and fix what lint can fix
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-packages: ## install the programs that the code tools and tests use: ripgrep, bubblewrap, chromium (Debian)
+packages: ## install the programs that the code tools and tests use: ripgrep, bubblewrap, chromium, zsh, fish (Debian)
 	@scripts/packages
 
 docs: .venv/.test ## generate pages from the code: support matrix, names for checkers, reference, options, providers, pictures

@@ -15,6 +15,7 @@ import pytest
 from tests.cli.commands import PROVIDERS, SOURCE, Said, environment, say, terminal
 from tests.client.test_faults_network import serving, stall
 from toolwire import Document, Image, Refusal, Text, ToolCall
+from toolwire.cli.ask import code_block
 from toolwire.cli.schemas import read_schema
 from toolwire.client.saving import Saved, load
 from toolwire.errors import UserError
@@ -136,6 +137,7 @@ def test_files_are_attached_by_what_they_are(asked: Any, tmp_path: Path, provide
         assert isinstance(document, Document)
         assert base64.b64decode((document.data or "").partition(",")[2] or document.data or "") == PDF
         assert (question.text, notes.text) == ("What is this?", "notes.md:\n\n# Notes\n")
+        assert "  What is this? notes.md: # Notes" in asked("conversations").out
         assert asked("ask", "And this?", "-a", "-", *at(model, provider), given=b"\xff\xd8\xff...").code == 0
         assert last_message(model).parts[0].media_type == "image/jpeg"
 
@@ -252,6 +254,32 @@ def test_a_wrong_setting_is_refused_before_anything_is_sent(asked: Any, option: 
         said = asked("ask", "Hi.", "-o", option, *at(model))
     assert (said.code, said.out) == (2, "")
     assert words in said.told
+
+
+BLOCKS = {
+    "Here:\n\n```python\nprint(1)\n\nprint(2)\n```\nThat is all.\n```\nno\n```": "print(1)\n\nprint(2)",
+    "````md\n```\ninner\n```\n````": "```\ninner\n```",
+    "- One:\n\n  ~~~sh\n  ls\n    -l\n  ~~~~": "ls\n  -l",
+    "```\nnever closed\nat all": "never closed\nat all",
+    "Say:\n```\n```": "Say:\n```\n```",
+    "Use `ls`, or ```ls -l``` for more.\n": "Use `ls`, or ```ls -l``` for more.",
+    "": "",
+}
+
+
+@pytest.mark.parametrize("answer", BLOCKS)
+def test_the_first_code_block_is_taken_out(answer: str) -> None:
+    assert code_block(answer) == BLOCKS[answer]
+
+
+def test_only_the_code_of_an_answer_is_written(asked: Any) -> None:
+    with simulate(["Here it is:\n```sh\necho \x1b[31m\n```\nDone.", "Nothing.", ["```\nhalf", Cut()]]) as model:
+        assert asked("ask", "-x", "A script?", *at(model)).out == "echo \\x1b[31m\n"
+        assert asked("ask", "And now?", "-x", "-c", *at(model)).out == "Nothing.\n"
+        both = asked("ask", "-x", "--schema", "name", "Who?", *at(model))
+        assert (both.code, "-x and --schema exclude each other" in both.told) == (2, True)
+        half = asked("ask", "-x", "Half?", *at(model))
+        assert (half.code, half.out) == (1, "")
 
 
 TOOLS = '''

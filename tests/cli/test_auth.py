@@ -1,14 +1,17 @@
 """`toolwire auth`, `toolwire models --live` and `toolwire completion`."""
 
+import contextlib
 import http.server
 import json
+import os
+import pty
+import shlex
 import shutil
 import stat
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +21,7 @@ from tests.cli.commands import Said, environment, say, terminal
 from toolwire.cli import stored_keys
 from toolwire.cli.chosen_model import client_of
 from toolwire.cli.commands import COMMANDS
+from toolwire.cli.screen import Screen
 from toolwire.errors import UserError
 from toolwire.providers import PROVIDERS, put_key
 
@@ -197,7 +201,7 @@ PATHS = {
 }
 
 
-@contextmanager
+@contextlib.contextmanager
 def listing(answers: list[Any], status: int = 200) -> Iterator[tuple[str, list[Any]]]:
     """Serve these answers, one after the other; give the address, and the requests."""
     requests: list[Any] = []
@@ -235,8 +239,13 @@ def test_a_live_server_lists_its_models(run: Any, provider: str) -> None:
 @pytest.mark.parametrize(
     ("answer", "status", "words"),
     [
-        ({"error": {"message": "Who are you?"}}, 401, "its list of models: status 401: {"),
-        ({"error": {"message": "Slow down."}}, 429, "status 429"),
+        (
+            {"error": {"message": "Wrong: no-key"}},
+            401,
+            "Wrong: [hidden] (status 401)\nthe key is that of OPENAI_API_KEY",
+        ),
+        ({"error": {"message": "Slow down."}}, 429, "Slow down. (status 429)"),
+        (b"<html>", 502, "(status 502)"),
         (b"<html>", 200, "its list of models: "),
         ({"models": []}, 200, "the answer has no list 'data'"),
         ([], 200, "is no object"),
@@ -260,9 +269,9 @@ def test_who_can_be_asked_is_asked(run: Any, monkeypatch: pytest.MonkeyPatch) ->
         monkeypatch.setenv("OLLAMA_BASE_URL", url)
         from toolwire.cli.live_models import reachable_models
 
-        assert dict(reachable_models(None)) == {"ollama": ["qwen3:8b"]}
+        assert dict(reachable_models(None, Screen())) == {"ollama": ["qwen3:8b"]}
     nobody = run("models", "--live", "--provider", "ollama", "--base-url", "http://127.0.0.1:9")
-    assert (nobody.code, "ConnectionRefusedError" in nobody.told) == (1, True)
+    assert (nobody.code, "nothing answers at http://127.0.0.1:9: start it (`ollama serve`)" in nobody.told) == (1, True)
     lacking = run("models", "--live", "--provider", "groq")
     assert (lacking.code, lacking.out) == (2, "")
     assert lacking.told == "toolwire: groq: there is no key: set GROQ_API_KEY, or toolwire auth set groq\n"
@@ -314,15 +323,86 @@ def test_bash_completes_commands_options_values_and_files(run: Any, tmp_path: Pa
     assert completed(script, tmp_path, "toolwire", "ask", "-a", "my_f") == ["my_file.txt"]
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_a_script_is_read_by_its_shell_and_has_every_command(run: Any, shell: str) -> None:
+ENDS = {
+    "toolwire conv": "conversations",
+    "toolwire traces ver": "verify",
+    "toolwire run --sandbox bu": "bubblewrap",
+    "toolwire run 'a b' --max-s": "--max-steps",
+    "toolwire auth set gr": "groq",
+    "toolwire ask -a my_f": "my_file.txt",
+    "toolwire ask run --sch": "--schema",
+    "toolwire auth list rem": "rem",
+}
+
+
+def completed_by_bash(script: Path, folder: Path) -> dict[str, str]:
+    ends = {line: " ".join(completed(script.read_text(), folder, *shlex.split(line))) for line in ENDS}
+    return {line: end or line.split()[-1] for line, end in ends.items()}
+
+
+def completed_by_zsh(script: Path, folder: Path) -> dict[str, str]:
+    """Type each line and Tab at a zsh on a terminal, which notes the line as it is then."""
+    (folder / ".zshrc").write_text(
+        f"autoload -U compinit; compinit -u -D; source {script}\n"
+        f"note() {{ zle complete-word; print -r -- $BUFFER >> {folder}/noted; zle kill-whole-line }}\n"
+        "zle -N note; bindkey '^I' note; setopt NO_LIST_BEEP; PS1='ready> '\n"
+    )
+    variables = {"PATH": os.environ["PATH"], "ZDOTDIR": str(folder), "TERM": "dumb"}
+    inner, process_end = pty.openpty()
+    process = subprocess.Popen(
+        [str(shutil.which("zsh")), "-d", "-i"],
+        cwd=folder,
+        env=variables,
+        stdin=process_end,
+        stdout=process_end,
+        stderr=process_end,
+    )
+    os.close(process_end)
+    try:
+        shown = b""
+        while b"ready> " not in shown:
+            shown += os.read(inner, 1000)
+        for line in ENDS:
+            os.write(inner, f"{line}\t".encode())
+        os.write(inner, b"exit\r")
+        with contextlib.suppress(OSError):  # the error of a terminal whose other side is closed
+            while os.read(inner, 1000):
+                pass
+        process.wait(30)
+    finally:
+        process.kill()
+        process.wait(30)
+        os.close(inner)
+    noted = (folder / "noted").read_text().splitlines()
+    return {line: end.split()[-1] for line, end in zip(ENDS, noted, strict=True)}
+
+
+def completed_by_fish(script: Path, folder: Path) -> dict[str, str]:
+    ends = {}
+    for line in ENDS:
+        command = [str(shutil.which("fish")), "--no-config", "-c", f'source {script}; complete -C "$argv[1]"', line]
+        ran = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True, env=os.environ)
+        assert ran.stderr == ""
+        ends[line] = " ".join(shown.split("\t")[0] for shown in ran.stdout.splitlines()) or line.split()[-1]
+    return ends
+
+
+SHELLS: dict[str, Callable[[Path, Path], dict[str, str]]] = {
+    "bash": completed_by_bash,
+    "zsh": completed_by_zsh,
+    "fish": completed_by_fish,
+}
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_a_script_has_every_command_and_completes_in_its_shell(run: Any, tmp_path: Path, shell: str) -> None:
     script = run("completion", shell).out
     assert all(name in script for name in COMMANDS)
-    assert "--max-steps" in script or "-l max-steps" in script
     if shutil.which(shell) is None:
-        pytest.skip(f"{shell} is not installed here, so that the script is not read")
-    ran = subprocess.run([str(shutil.which(shell)), "-n"], input=script, capture_output=True, text=True, check=False)
-    assert (ran.returncode, ran.stderr) == (0, "")
+        pytest.skip(f"{shell} is not installed here, so that the script is not tried (scripts/packages installs it)")
+    (tmp_path / "script").write_text(script)
+    (tmp_path / "my_file.txt").touch()
+    assert SHELLS[shell](tmp_path / "script", tmp_path) == ENDS
 
 
 @pytest.mark.slow

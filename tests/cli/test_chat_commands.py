@@ -67,6 +67,21 @@ def test_an_edit_of_run_is_taken_back_in_a_chat_that_continues_it(chat: Any, tmp
     assert (project(tmp_path) / "b.txt").exists()
 
 
+def test_a_file_goes_with_the_next_prompt_alone(chat: Any, tmp_path: Path) -> None:
+    (tmp_path / "sketch").write_bytes(b"\x89PNG\r\n\x1a\nrest")
+    lines = ["/attach", "/attach nothing.png", f"/attach {tmp_path}/sketch", "what is it?", "and now?"]
+    with simulate(["A cat.", "Still a cat."]) as model:
+        said = chat(model, lines)
+    assert "name a file: /attach FILE" in said.text
+    assert "nothing.png: No such file or directory" in said.text
+    assert f"[{tmp_path}/sketch goes with the next prompt]" in said.text
+    requests: Any = [sent.request for sent in model.requests]
+    first, second = (request.messages[-1] for request in requests)
+    assert [type(part).__name__ for part in first.parts] == ["Image", "Text"]
+    assert second.text == "and now?"
+    assert [type(part).__name__ for part in second.parts] == ["Text"]
+
+
 def test_modes_change_what_is_asked_and_the_system_prompt(chat: Any, tmp_path: Path) -> None:
     turns: list[Any] = [
         [WROTE],

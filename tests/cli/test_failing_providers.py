@@ -1,17 +1,22 @@
-"""`run` and `chat` with a provider that answers 401, 429 or nothing: on terminals, without colours, and in a pipe."""
+"""The commands that ask a provider which answers 401, 429 or nothing: on terminals, without colours, and in a pipe."""
 
 import contextlib
 import json
+import signal
 import socket
+import subprocess
+import sys
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.cli.commands import project, say, terminal
+from tests.cli.commands import environment, project, say, terminal
+from tests.client.test_faults_network import hang_up, serving
 from toolwire.cli.screen import count_columns
 
 WORDS = {401: "Incorrect API key.", 429: "Rate limit reached."}
@@ -24,7 +29,7 @@ def failing(status: int) -> Iterator[str]:
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            self.rfile.read(int(self.headers["content-length"]))
+            self.rfile.read(int(self.headers.get("content-length", 0)))
             if not status:
                 over.wait(60)
                 return
@@ -35,6 +40,8 @@ def failing(status: int) -> Iterator[str]:
             self.send_header("retry-after", "0")
             self.end_headers()
             self.wfile.write(body)
+
+        do_GET = do_POST  # noqa: N815 - the name is of http.server
 
         def log_message(self, *_words: Any) -> None:
             """Print nothing."""
@@ -85,25 +92,136 @@ def test_on_a_terminal_the_error_is_shown_and_the_chat_goes_on(
         failing(status) as url,
         terminal(tmp_path, "chat", *place(url, tmp_path), columns=columns, **more) as shown,
     ):
-        for _ in range(2):
-            shown.prompted()
+        for number in (1, 2):
+            shown.until("you> ", number)
+            time.sleep(0.3)
             shown.type("go\r")
-            shown.when(lambda: WORDS[status] in " ".join(shown.plain.split()))
-        shown.prompted()
+            shown.when(lambda: " ".join(shown.plain.split()).count(WORDS[status]) == number)  # noqa: B023 - called here
+        shown.until("you> ", 3)
         shown.type("\x04")
         assert shown.end() == 0
-    assert max(map(count_columns, shown.plain.splitlines()), default=0) <= columns
-    assert ("\x1b[31m" in shown.said) is False or not more
+    assert max(map(count_columns, shown.plain.splitlines())) <= columns
+    assert ("\x1b[31m" in shown.said) is (not more)
+
+
+ONCE = {
+    "ask": ["ask", "How are you?", "--model", "openai/m"],
+    "run": ["run", "go", "--model", "openai/m"],
+    "models": ["models", "--live", "--provider", "openai"],
+}
+LOOKS = pytest.mark.parametrize(
+    ("columns", "more"), [(120, {}), (40, {}), (40, {"NO_COLOR": "1"})], ids=["wide", "narrow", "no colours"]
+)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("columns", [120, 40])
-def test_nothing_listens(tmp_path: Path, columns: int) -> None:
-    with terminal(tmp_path, "run", "go", *place(refusing(), tmp_path), columns=columns) as shown:
+@LOOKS
+@pytest.mark.parametrize("status", WORDS)
+@pytest.mark.parametrize("command", ONCE)
+def test_on_a_terminal_the_error_of_each_command_is_shown(
+    tmp_path: Path, command: str, status: int, columns: int, more: dict[str, str]
+) -> None:
+    with (
+        failing(status) as url,
+        terminal(tmp_path, *ONCE[command], "--base-url", url, columns=columns, **more) as shown,
+    ):
+        assert shown.end() == 1
+        assert shown.is_as_it_was()
+    text = " ".join(shown.plain.split())
+    assert f"toolwire: openai: {WORDS[status]} (status {status})" in text
+    assert ("the key is that of OPENAI_API_KEY, or of toolwire auth" in text) is (status == 401)
+    assert max(map(count_columns, shown.plain.splitlines())) <= columns
+    assert ("\x1b[31m" in shown.said) is (not more)
+
+
+@pytest.mark.slow
+@LOOKS
+@pytest.mark.parametrize("command", ONCE)
+def test_on_a_terminal_a_server_that_does_not_listen_is_named_with_the_remedy(
+    tmp_path: Path, command: str, columns: int, more: dict[str, str]
+) -> None:
+    url = refusing()
+    with terminal(tmp_path, *ONCE[command], "--base-url", url, columns=columns, **more) as shown:
         assert shown.end() == 1
     text = " ".join(shown.plain.split())
-    assert "nothing answers at http://127.0.0.1:" in text
+    assert f"nothing answers at {url}: check the network, or pass its address by --base-url" in text
     assert "Traceback" not in text
+
+
+def once(head: bytes, body: bytes) -> Callable[[socket.socket], None]:
+    """Return what a server does that answers one request of a connection with this."""
+
+    def answer(connection: socket.socket) -> None:
+        connection.recv(65536)
+        length = f"content-length: {len(body)}\r\n\r\n".encode()
+        connection.sendall(b"HTTP/1.1 200 OK\r\nconnection: close\r\n" + head + length + body)
+        connection.close()
+
+    return answer
+
+
+def silent(connection: socket.socket) -> None:
+    connection.recv(65536)
+
+
+ANSWERS: dict[str, Callable[[socket.socket], None]] = {
+    "closes the connection": hang_up,
+    "answers with nothing": once(b"content-type: application/json\r\n", b""),
+    "answers with a page": once(b"content-type: text/html\r\n", b"<html>"),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", ONCE)
+@pytest.mark.parametrize("case", ANSWERS)
+def test_in_a_pipe_a_server_that_answers_with_nothing_is_an_error(tmp_path: Path, case: str, command: str) -> None:
+    with serving(ANSWERS[case]) as (url, _):
+        ran = subprocess.run(
+            [sys.executable, "-m", "toolwire", *ONCE[command], "--base-url", f"{url}/v1"],
+            env=environment(tmp_path),
+            cwd=tmp_path,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    assert (ran.returncode, ran.stdout) == (1, "")
+    assert "toolwire: openai: " in ran.stderr
+    assert "Traceback" not in ran.stderr
+    assert "state=SEND_RESPONSE" not in ran.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", ONCE)
+def test_an_interrupt_ends_each_command_in_a_pipe(tmp_path: Path, command: str) -> None:
+    with serving(silent) as (url, came):
+        process = subprocess.Popen(
+            [sys.executable, "-m", "toolwire", *ONCE[command], "--base-url", f"{url}/v1"],
+            env=environment(tmp_path),
+            cwd=tmp_path,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        end = time.monotonic() + 30
+        while not came and time.monotonic() < end:
+            time.sleep(0.1)
+        time.sleep(0.3)
+        process.send_signal(signal.SIGINT)
+        out, told = process.communicate(timeout=30)
+    assert (process.returncode, out, "Traceback" in told) == (130, "", False)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", ONCE)
+def test_ctrl_c_ends_each_command_that_waits_for_a_server(tmp_path: Path, command: str) -> None:
+    with failing(0) as url, terminal(tmp_path, *ONCE[command], "--base-url", url, columns=40) as shown:
+        shown.until("waiting for the ")
+        shown.interrupt()
+        assert shown.end() == 130
+        assert shown.is_as_it_was()
+        assert "Traceback" not in shown.said
 
 
 @pytest.mark.slow

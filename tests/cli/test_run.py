@@ -1,5 +1,6 @@
 """`toolwire run`: what it shows, asks and keeps, and the code with which it ends."""
 
+import base64
 import re
 import stat
 from pathlib import Path
@@ -13,8 +14,9 @@ from toolwire.cli import main
 from toolwire.client.saving import load
 from toolwire.errors import ScenarioFailed
 from toolwire.testing import Expect, Fail, Finish, simulate
-from toolwire.types import Error, Text, Thinking, ToolCall, Usage
+from toolwire.types import Error, Image, Text, Thinking, ToolCall, Usage
 
+PNG = b"\x89PNG\r\n\x1a\nrest"
 LISTED = ToolCall(None, "list_directory", {})
 ESCAPES = "\x1b[31mred \x1b]52;c;eA==\x07 \x1b]8;;http://x\x1b\\link \x9b2J \u202eback \u2066 \r over"
 
@@ -187,6 +189,65 @@ def test_a_conversation_goes_on_with_another_provider(run: Any, tmp_path: Path) 
             "look",
             *["and now?"] * 5,
         ]
+
+
+@pytest.mark.parametrize("provider", ["openai", "anthropic", "gemini", "ollama"])
+def test_a_picture_goes_with_the_task(run: Any, tmp_path: Path, provider: str) -> None:
+    (tmp_path / "sketch").write_bytes(PNG)
+    with simulate([["I look.", LISTED], ["Built."], ["Again."]]) as model:
+        assert run(model, "build it", "-a", str(tmp_path / "sketch"), provider=provider).out == "Built.\n"
+        assert run(model, "and now?", "--continue", provider=provider).out == "Again.\n"
+        for request in [sent.request for sent in model.requests]:
+            assert request is not None
+            parts: Any = request.messages[0 if provider in ("anthropic", "gemini") else 1].parts
+            task, image = sorted(parts, key=lambda part: isinstance(part, Image))  # Ollama has images of its own
+            assert (base64.b64decode(image.data), task.text) == (PNG, "build it")
+
+
+def test_standard_input_is_attached_where_it_is_named(
+    capfd: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    with simulate(["Read."]) as model:
+        said = say(capfd, monkeypatch, tmp_path, "run", "read it", "-a", "-", *at(model, tmp_path), given="a log\n")
+    assert said.out == "Read.\n"
+    request: Any = model.requests[0].request
+    task, log = request.messages[-1].parts
+    assert (task.text, log.text) == ("read it", "standard input:\n\na log\n")
+
+
+@pytest.mark.parametrize(
+    ("provider", "data", "words"),
+    [
+        ("ollama", b"%PDF-1.4 rest", "-a: ollama cannot receive "),
+        ("openai", b"\0\1", "must be an image"),
+        ("openai", None, "No such file or directory"),
+    ],
+)
+def test_a_file_that_cannot_go_with_the_task_is_named_and_nothing_is_sent(
+    run: Any, tmp_path: Path, provider: str, data: bytes | None, words: str
+) -> None:
+    if data is not None:
+        (tmp_path / "file").write_bytes(data)
+    with simulate([]) as model:
+        said = run(model, "build it", "-a", str(tmp_path / "file"), provider=provider)
+        assert "-a needs a task" in run(model, "-a", __file__).told
+    assert (said.code, said.out, model.requests) == (2, "", [])
+    assert words in said.told
+
+
+@pytest.mark.parametrize("command", ["run", "chat"])
+def test_settings_of_the_request_are_sent_with_each_one(
+    capfd: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, command: str
+) -> None:
+    with simulate([[LISTED], ["Done."]]) as model:
+        options = ["-o", "temperature=0.5", "-o", "max-tokens=9", "--max-tokens", "12", *at(model, tmp_path)]
+        words = ["do it"] if command == "run" else []
+        said = say(capfd, monkeypatch, tmp_path, command, *words, *options, given="" if words else "do it\n")
+    assert (said.code, said.out) == (0, "Done.\n")
+    requests: Any = [sent.request for sent in model.requests]
+    assert [(request.temperature, request.max_tokens) for request in requests] == [(0.5, 12)] * 2
+    wrong = say(capfd, monkeypatch, tmp_path, command, *words, "-o", "temprature=1", *at(model, tmp_path))
+    assert (wrong.code, "did you mean temperature?" in wrong.told) == (2, True)
 
 
 def test_what_is_kept_is_the_users_own(run: Any, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -134,9 +135,13 @@ def test_a_durable_task_is_done_and_said_again(
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     monkeypatch.setenv("OPENAI_API_KEY", "any")
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "sketch").write_bytes(b"\x89PNG\r\n\x1a\nrest")
+    more = ["-a", "sketch", "-o", "temperature=0.5"]
     with simulate([ToolCall(None, "list_directory", {}), "It is there."]) as model:
         said = ["--model", "openai/m", "--base-url", f"{model.url}/v1", "--durable", "task-1"]
-        assert main(["run", "What is here?", *said]) == 0
+        assert main(["run", "What is here?", *more, *said]) == 0
+        sent: Any = [one.request for one in model.requests]
+        assert [(one.temperature, len(one.messages[1].parts)) for one in sent] == [(0.5, 2), (0.5, 2)]
         first = capsys.readouterr()
         assert first.out == "It is there.\n"
         assert "toolwire run --durable task-1 resumes it" in first.err

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.client.faces import DIALECTS, TOKYO, get_weather, options_at
-from tests.client.test_faults_network import LOST, serving, stall, stall_in_the_body
+from tests.client.test_faults_network import LOST, hang_up, serving, stall, stall_in_the_body
 from toolwire import Cancel, Client, TextDelta
 from toolwire.client.failures import ProviderError
 from toolwire.client.httpx import HttpxTransport
@@ -64,6 +64,12 @@ def test_what_is_lost_fails_as_with_the_other(case: str) -> None:
 def compress(connection: socket.socket) -> None:
     connection.recv(65536)
     connection.sendall(b"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: 6\r\n\r\nno zip")
+
+
+def test_a_server_that_hangs_up_is_named_in_words() -> None:
+    with serving(hang_up) as (url, _):
+        problem = failure(OneRequestTransport(), url)
+    assert (problem.kind, "the server closed the connection without an answer" in str(problem)) == ("reset", True)
 
 
 def test_an_answer_that_is_compressed_is_no_answer() -> None:

@@ -44,9 +44,9 @@ def _run(arguments: Sequence[str]) -> int:
     except BrokenPipeError:
         raise
     except (ToolwireError, OSError, UnicodeEncodeError) as problem:
-        from toolwire.waiting.results import safe  # noqa: PLC0415 - only errors need it
+        from toolwire.cli.screen import Screen  # noqa: PLC0415 - only errors need it
 
-        print(f"toolwire: {safe(_describe_problem(problem))}", file=sys.stderr)
+        Screen(sys.stderr).line(f"toolwire: {_describe_problem(problem)}", "error")
         return _USAGE
 
 

@@ -1,10 +1,9 @@
-"""A coding agent on the command line: `toolwire run`, and the agent behind `toolwire chat`.
+"""A coding agent on the command line: the agent behind `toolwire run` and `toolwire chat`.
 
 Rules of this file:
 - The conversation is saved after every turn and when the run ends, whatever ends it.
 - A request that failed before the model answered is not part of the conversation. If the conversation cannot be saved,
   the agent prints a warning and continues.
-- An answered conversation is not sent again without a new task: `--continue` asks for the next task.
 - If standard output is not a terminal, it receives only the answer. Everything else goes to standard error.
 - An error message names the remedy: the known providers, the variable of a key, the command that starts a server, or
   the command that continues.
@@ -14,7 +13,7 @@ import argparse
 import contextlib
 import os
 import sys
-import uuid
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,18 +21,21 @@ from msgspec.structs import replace
 
 from toolwire import traces
 from toolwire.cli import conversations
+from toolwire.cli.attachments import attachment, check_attachments, message_with
 from toolwire.cli.chosen_model import advice, check_key, client_of, explain
 from toolwire.cli.compaction import can_compact, is_full, may_compact_again, summarize
 from toolwire.cli.conversations import SavedConversation
 from toolwire.cli.costs import Costs
-from toolwire.cli.defaults import MAX_STEPS
+from toolwire.cli.defaults import GO_ON, MAX_STEPS
 from toolwire.cli.display import EventDisplay, EventOutput, JsonEventWriter, show_losses, usage_summary
+from toolwire.cli.durable import run_durably, target_of_run
 from toolwire.cli.endings import ENDINGS, INTERRUPTED, UNANSWERED
 from toolwire.cli.instructions import Instructions, read_instructions, system_prompt
-from toolwire.cli.prompts import as_utf_8, read_task
-from toolwire.cli.screen import Screen, is_terminal, shorten
+from toolwire.cli.prompts import as_utf_8
+from toolwire.cli.request_settings import request_settings
+from toolwire.cli.screen import Screen, shorten
 from toolwire.cli.settings_file import apply_settings
-from toolwire.cli.state_paths import default_runs, default_store, state_folder
+from toolwire.cli.state_paths import default_store, state_folder
 from toolwire.cli.terminal import Approver, Interrupts
 from toolwire.cli.toolbox import Toolbox
 from toolwire.client.failures import ContextTooLong, ProviderError, exception_of
@@ -44,11 +46,9 @@ from toolwire.errors import ToolwireError, UserError
 from toolwire.loop import AskModel, Done, LoopLimits, add_usage
 from toolwire.resolvers import Resolver
 from toolwire.resolvers.execution import Cancel
-from toolwire.types import Context, Error, Message, Request, Usage, UsageDelta
+from toolwire.types import Context, Error, Message, Part, Request, Usage, UsageDelta
 from toolwire.waiting.results import safe
-from toolwire.wire.transport import url_without_secrets
 
-_GO_ON = "Go on."
 _WORDS = 70
 
 
@@ -82,12 +82,16 @@ class Agent:
         options.cwd = _project_folder(options, self.previous)
         servers = apply_settings(options, Screen(sys.stderr) if options.json else screen)
         _set_defaults(options)
+        self.request_settings: dict[str, Any] = request_settings(options.option)
+        if options.max_tokens is not None:
+            self.request_settings["max_tokens"] = options.max_tokens
         self.instructions: Instructions = read_instructions(options.cwd) if options.instructions else Instructions()
         self.client: Client = client or self._client()
         self.toolbox: Toolbox = Toolbox(options, screen, servers)
         self.approver: Approver = self.toolbox.approver
         self.resolver: Resolver = self.toolbox.resolver
         self.context: Context = Context(self.system)
+        self.attached: list[Part] = []  # with the next prompt
         self.costs: Costs = Costs()
         self._last_usage: Usage | None = None
         self._is_compacting = False
@@ -108,7 +112,7 @@ class Agent:
         if self.previous is not None and provider is None and model is None:
             provider, model = self.previous.provider, self.previous.model
         if getattr(self.options, "durable", None) and provider is None and model is None:
-            provider, model, run_base_url = _provider_of_run(self.options.durable)
+            provider, model, run_base_url = target_of_run(self.options.durable)
             base_url = base_url or run_base_url
         return client_of(provider, model, base_url)
 
@@ -158,6 +162,12 @@ class Agent:
         if rest:
             self.screen.line(f'[the last prompt was: "{rest[-1]}"]', "note")
 
+    def attach(self, names: Sequence[str], standard_input: bytes = b"") -> None:
+        """Attach files to the next prompt. Raise UserError if one cannot be read, or cannot be sent to the provider."""
+        parts = [attachment(name, standard_input) for name in names]
+        check_attachments(self.client.provider, self.client.model, parts, names)
+        self.attached += parts
+
     def answer(self, prompt: str | None) -> Done:
         """Run the conversation with the new `prompt` until it ends, and return its `Done`.
 
@@ -165,11 +175,12 @@ class Agent:
         """
         check_key(self.client.provider)
         if prompt is None and (not self.context.messages or self.context.messages[-1].role == "assistant"):
-            prompt = _GO_ON
+            prompt = GO_ON
         self.toolbox.edits.begin_prompt()
         display: EventOutput = self.json or EventDisplay(self.screen, separate_answer=self.out is not self.screen)
         done = self._run_with_room(self._as_messages(prompt), display)
         if prompt is not None and done.messages:
+            self.attached = []
             self._forget_notes()
         self._write_answer(done, display)
         if (problem := self.output_error) is not None:
@@ -183,7 +194,7 @@ class Agent:
         if prompt is None:
             return []
         notes = [f"[{note}]" for note in self.toolbox.edits.notes]
-        return [Message("user", "\n\n".join([*notes, as_utf_8(prompt)]))]
+        return [message_with("\n\n".join([*notes, as_utf_8(prompt)]), self.attached)]
 
     def _forget_notes(self) -> None:
         """Drop the notes that the model has received."""
@@ -218,7 +229,7 @@ class Agent:
                 return done
             may_retry = may_retry and not is_too_long
             self.compact()
-            new = [Message("user", _GO_ON)] if done.messages else new
+            new = [Message("user", GO_ON)] if done.messages else new
 
     def _run_part(self, context: Context, steps: int, display: EventOutput) -> Done:
         self._is_compacting = False
@@ -282,7 +293,7 @@ class Agent:
         """Begin a new conversation with the same settings. The present one stays saved."""
         self.previous, self.file = None, conversations.ConversationFile()
         self.conversation, self.is_saved = self.file.new_conversation, False
-        self.context, self._last_usage = Context(self.system), None
+        self.context, self._last_usage, self.attached = Context(self.system), None, []
         self.toolbox.edits.clear()
         self._open_edits()
 
@@ -298,8 +309,7 @@ class Agent:
             self.out.write_raw(safe(f"{(done.content or '').rstrip()}\n"))
 
     def _run_turn(self, context: Context, cancel: Cancel, display: EventOutput, steps: int) -> Done:
-        settings: dict[str, Any] = {"cancel": cancel, "limits": LoopLimits(turns=steps)}
-        settings["max_tokens"] = self.options.max_tokens
+        settings = {**self.request_settings, "limits": LoopLimits(turns=steps)}
         if self.store is not None:
             settings["traces"] = self.store.of(conversation_id=self.conversation)
 
@@ -308,9 +318,10 @@ class Agent:
             display.show(event)
 
         durable = getattr(self.options, "durable", None)
+        settings |= {"tools": self.resolver, "on_event": observe}
         if durable is not None:
-            return self._run_durably(durable, context, observe, settings)
-        with self.client.stream(context, tools=self.resolver, on_event=observe, **settings) as stream:
+            return self._run_durably(durable, context, cancel, settings)
+        with self.client.stream(context, cancel=cancel, **settings) as stream:
             try:
                 for _ in stream:
                     if self.output_error is not None:
@@ -324,27 +335,9 @@ class Agent:
                     self.context = replace(context, messages=[*context.messages, *done.messages])
                     self._save(self.context, done.ending)
 
-    def _run_durably(self, durable: str, context: Context, observe: Any, settings: dict[str, Any]) -> Done:
-        """Run the conversation as the durable run `durable`.
-
-        An existing ID resumes that run, and Ctrl-C only detaches from it.
-        """
-        from toolwire.runs import Runs  # noqa: PLC0415 - an extra
-
-        name, cancel = durable or uuid.uuid4().hex[:12], settings.pop("cancel")
-        client, done = self.client, None
-        with Runs(default_runs()) as runs:
-            _check_task(runs, name, context.messages[-1].content)
-            self.screen.line(f"[run {name}: toolwire run --durable {name} resumes it]", "note")
-            settings |= {"tools": self.resolver, "on_event": observe}
-            if url_without_secrets(client.provider.base_url) == client.provider.base_url:
-                settings["options"] = {"base_url": client.provider.base_url}  # a resumed run uses it too
-            run = runs.start(context, client.provider, client.model, id=name, **settings)
-            while done is None and not cancel.is_set():
-                with contextlib.suppress(TimeoutError):
-                    done = run.result(0.5)
-            if done is None:
-                self.screen.line("[detaching when the current step ends; press Ctrl-C again to exit at once]", "note")
+    def _run_durably(self, name: str, context: Context, cancel: Cancel, settings: dict[str, Any]) -> Done:
+        """Run the conversation as the durable run `name`, or as a new one if the name is empty."""
+        done = run_durably(self.client, name, context, self.screen, cancel=cancel, settings=settings)
         if done is None:
             self.is_saved = False  # it continues as a durable run, and not as a conversation
             raise KeyboardInterrupt
@@ -458,26 +451,6 @@ def _set_defaults(options: argparse.Namespace) -> None:
     options.instructions = options.instructions is not False
 
 
-def _provider_of_run(name: str) -> tuple[str | None, str | None, str | None]:
-    """Return the provider, the model and the base URL of the durable run `name`; all None if there is no such run."""
-    from toolwire.runs import Runs  # noqa: PLC0415 - an extra
-
-    with Runs(default_runs()) as runs:
-        started = runs.core.inputs_of(name)
-    if not started:
-        return None, None, None
-    return started[0].provider, started[0].model, started[0].options.get("base_url")
-
-
-def _check_task(runs: Any, name: str, task: Any) -> None:
-    """Raise UserError if a new run has no task, or if `task` differs from the task of the existing run `name`."""
-    started = runs.core.inputs_of(name)
-    if started is None and task == _GO_ON:
-        raise UserError(f"there is no run {name!r}: pass a task to start one", path="--durable")
-    if started is not None and task not in (_GO_ON, started[1].messages[-1].content):
-        raise UserError(f"run {name!r} has another task: pass no task to resume it, or another ID", path="--durable")
-
-
 def _open_conversation(options: argparse.Namespace) -> tuple[SavedConversation | None, conversations.ConversationFile]:
     """Return the conversation to continue, if any, and the file that the conversation is saved in."""
     part, file = options.continue_id, Path(options.session) if options.session else None
@@ -499,43 +472,3 @@ def _project_folder(options: argparse.Namespace, previous: SavedConversation | N
     if not Path(folder).is_dir():
         raise UserError(f"{folder} is not a folder", path="--cwd")
     return folder
-
-
-def run(options: argparse.Namespace) -> int:
-    """Run the task of `options` and return the exit code."""
-    if options.continue_id and options.task is None and not conversations.is_id(options.continue_id):
-        options.task, options.continue_id = options.continue_id, ""
-    if options.durable and options.task is None and " " in options.durable:
-        options.task, options.durable = options.durable, ""
-    task = read_task(options.task)
-    if task is None and options.continue_id is None and not options.durable:
-        raise UserError('pass a task, as in toolwire run "Fix the test.", or --continue', path="run")
-    screen, out = screens_of(options)
-    with Interrupts() as interrupts, contextlib.closing(Agent(options, screen, interrupts, out=out)) as agent:
-        try:
-            agent.introduce()
-            if task is None and agent.previous is not None and agent.previous.is_finished:
-                task = _ask_next_task(agent)
-            return agent.report_end(agent.answer(task), again="toolwire run")
-        except ProviderError as problem:
-            Screen(sys.stderr).line(f"toolwire: {agent.explain(problem)}", "error")
-            agent.write_end(Done("error", [], reason=str(problem)), UNANSWERED)
-            return UNANSWERED
-        except KeyboardInterrupt:
-            screen.line("interrupted", "error")
-            agent.suggest_continue("toolwire run")
-            agent.write_end(Done("cancelled", []), INTERRUPTED)
-            return INTERRUPTED
-
-
-def _ask_next_task(agent: Agent) -> str:
-    """Ask for the next task at the terminal, for a conversation that already has its answer."""
-    screen = agent.screen
-    if not (screen.terminal and is_terminal(sys.stdin)):
-        raise UserError("the conversation already has its answer: pass a new task after --continue", path="run")
-    screen.write("The conversation has its answer. What is the next task? ", "question")
-    words = sys.stdin.readline().strip()
-    if not words:
-        raise UserError("there is no task", path="run")
-    screen.line_entered()
-    return words

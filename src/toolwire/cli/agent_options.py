@@ -5,7 +5,7 @@ from typing import Any
 
 from toolwire.cli.commands import SUMMARIES
 from toolwire.cli.defaults import MAX_STEPS, MODES
-from toolwire.cli.parsing import add_model_options, add_tool_options, count
+from toolwire.cli.parsing import add_attachments, add_model_options, add_request_settings, add_tool_options, count
 from toolwire.cli.tools import add_options
 
 
@@ -13,6 +13,7 @@ def add(commands: Any) -> None:
     """Add the commands `run` and `chat`."""
     command = commands.add_parser("run", help=SUMMARIES["run"])
     command.add_argument("task", nargs="?", help="the task; - reads it from standard input")
+    add_attachments(command)
     _add_agent_options(command)
     command.add_argument(
         "--durable",
@@ -28,7 +29,7 @@ def add(commands: Any) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from toolwire.cli.agent import run  # noqa: PLC0415 - other commands need no agent
+    from toolwire.cli.run import run  # noqa: PLC0415 - other commands need no agent
 
     return run(options)
 
@@ -58,6 +59,7 @@ def _add_agent_options(command: argparse.ArgumentParser) -> None:
         help="the tokens of the model's context, if its name does not tell; a summary replaces a full one",
     )
     command.add_argument("--max-tokens", type=count, metavar="N", help="the most tokens that an answer may have")
+    add_request_settings(command)
     command.add_argument(
         "--continue",
         dest="continue_id",

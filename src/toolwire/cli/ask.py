@@ -3,51 +3,52 @@
 Rules of this file:
 - Standard output receives the answer while it arrives, and nothing else. Everything else goes to standard error.
 - With tools, the text before a call is a step, and only the last answer is written. With a schema, the answer is JSON.
+- With `-x`, only the answer's first code block is written, or the answer if it has none.
 - A question that was answered, at least in part, is saved. `-c` continues it.
 """
 
 import argparse
 import contextlib
+import re
 import sys
-from collections.abc import Sequence
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from toolwire.cli import conversations
-from toolwire.cli.attachments import attachment, check_attachments
+from toolwire.cli.attachments import attachment, check_attachments, message_with
 from toolwire.cli.chosen_model import check_key, client_of, explain
 from toolwire.cli.conversations import ConversationFile, SavedConversation
 from toolwire.cli.display import EventDisplay, show_losses, show_progress
 from toolwire.cli.endings import ENDINGS, INTERRUPTED, UNANSWERED
 from toolwire.cli.markdown import ProseWriter
 from toolwire.cli.own_tools import chosen_tools
-from toolwire.cli.prompts import as_utf_8, read_piped
+from toolwire.cli.prompts import as_utf_8, read_input, read_piped
+from toolwire.cli.request_settings import request_settings
 from toolwire.cli.schemas import read_schema
-from toolwire.cli.screen import Screen, is_terminal
+from toolwire.cli.screen import Screen
 from toolwire.cli.terminal import Interrupts
 from toolwire.client.failures import ProviderError
-from toolwire.client.foreign_names import hint_for
 from toolwire.client.one_request import OneRequestTransport
-from toolwire.client.options import check_types
-from toolwire.client.settings import RequestSettings
 from toolwire.client.sync import Client, Conversation
-from toolwire.errors import InvalidField, ToolwireError, UserError, listed
+from toolwire.errors import ToolwireError, UserError
 from toolwire.loop import Done
 from toolwire.resolvers.execution import Cancel
-from toolwire.types import Context, Message, Part, RefusalDelta, Text, TextDelta
+from toolwire.types import Context, Message, RefusalDelta, TextDelta
 from toolwire.waiting.results import safe
 
-_ELSEWHERE = {"system", "provider_state", "capabilities", "stream", "n"}
-_SETTINGS = [name for name in RequestSettings.__annotations__ if name not in _ELSEWHERE]
+_FENCE = re.compile(r"(?P<indent> *)(?P<mark>`{3,}|~{3,})[^`]*$")
 
 
 def ask(options: argparse.Namespace) -> int:
     """Ask the question of `options` and return the exit code."""
     if options.continue_id and options.task is None and not conversations.is_id(options.continue_id):
         options.task, options.continue_id = options.continue_id, ""
-    settings = _request_settings(options.option)
+    if options.extract and options.schema is not None:
+        raise UserError("-x and --schema exclude each other: the answer is a code block, or JSON", path="ask")
+    settings = request_settings(options.option)
     if options.schema is not None:
         settings["output"] = read_schema(options.schema)
     previous, file = _open_conversation(options.continue_id)
@@ -65,13 +66,16 @@ def ask(options: argparse.Namespace) -> int:
                     stack.callback(close)
             if tools:
                 settings["tools"] = tools
-            return _Question(chat, file, previous).answer(question, settings)
+            return _Question(chat, file, previous, extract=options.extract).answer(question, settings)
 
 
 class _Question:
     """One question of a conversation, its output and its file."""
 
-    def __init__(self, chat: Conversation, file: ConversationFile, previous: SavedConversation | None) -> None:
+    def __init__(
+        self, chat: Conversation, file: ConversationFile, previous: SavedConversation | None, *, extract: bool
+    ) -> None:
+        self.extract: bool = extract
         self.chat: Conversation = chat
         self.file: ConversationFile = file
         self.conversation: str = (previous and previous.conversation) or file.new_conversation
@@ -103,7 +107,7 @@ class _Question:
 
     def _stream(self, question: Message, settings: dict[str, Any], cancel: Cancel) -> Done:
         """Run the question to its end. Without tools and schema, the answer is written while it arrives."""
-        is_plain = not settings.keys() & {"tools", "output"}
+        is_plain = not (settings.keys() & {"tools", "output"} or self.extract)
         steps = EventDisplay(self.notes, separate_answer=True) if "tools" in settings else None
 
         def observe(event: Any) -> None:
@@ -126,6 +130,8 @@ class _Question:
         code, words = ENDINGS.get(done.ending, (UNANSWERED, done.ending))
         if "output" in settings:
             code, words = self._write_value(done, code, words)
+        elif self.extract and not words:
+            self.out.line(code_block(done.content or ""))
         elif "tools" in settings and not words:
             self.prose.write(f"{(done.content or '').rstrip()}\n")
             self.prose.close()
@@ -165,6 +171,21 @@ class _Question:
             self._note(f"[the conversation is not saved: {self.file.path}: {safe(str(problem))}]", "error")
 
 
+def code_block(answer: str) -> str:
+    """Return the content of the first fenced code block of `answer`; the answer itself if that is empty."""
+    lines = iter(answer.split("\n"))
+    fence = next(filter(None, map(_FENCE.match, lines)), None)
+    if fence is None:
+        return answer.rstrip()
+    code = takewhile(lambda line: not _ends_block(line, fence["mark"]), lines)
+    return "\n".join(line.removeprefix(fence["indent"]) for line in code) or answer.rstrip()
+
+
+def _ends_block(line: str, mark: str) -> bool:
+    """Return True if `line` is a fence at least as long as the opening `mark`."""
+    return line.strip().startswith(mark) and not line.strip().strip(mark[0])
+
+
 def _open_conversation(part: str | None) -> tuple[SavedConversation | None, ConversationFile]:
     if part is None:
         return None, ConversationFile()
@@ -184,7 +205,7 @@ def _client(options: argparse.Namespace, previous: SavedConversation | None) -> 
 def _question(options: argparse.Namespace, client: Client) -> Message:
     """Return the question with its attachments. Raise UserError if there is neither."""
     takes_input = "-" in options.attach
-    data = sys.stdin.buffer.read() if takes_input and is_terminal(sys.stdin) else read_piped()
+    data = read_input() if takes_input else read_piped()
     text = "" if options.task in (None, "-") else as_utf_8(options.task).strip()
     piped = "" if takes_input else data.decode(errors="replace").strip("\n")
     if piped.strip():
@@ -193,34 +214,4 @@ def _question(options: argparse.Namespace, client: Client) -> Message:
     if not text and not attached:
         raise UserError('pass a question, as in toolwire ask "What is a monad?"', path="ask")
     check_attachments(client.provider, client.model, attached, options.attach)
-    if not attached:
-        return Message("user", text)
-    media: list[Part] = [part for part in attached if not isinstance(part, Text)]
-    texts = [part for part in attached if isinstance(part, Text)]
-    return Message("user", [*media, *([Text(text)] if text else []), *texts])
-
-
-def _request_settings(entries: Sequence[str]) -> dict[str, Any]:
-    """Return the settings that `-o KEY=VALUE` names. A value is JSON, else a string."""
-    settings: dict[str, Any] = {}
-    for entry in entries:
-        key, equals, text = entry.partition("=")
-        name = key.strip().replace("-", "_")
-        if not equals:
-            raise UserError(f"{entry!r} is no KEY=VALUE, as in -o temperature=0.2", path="-o")
-        if name not in _SETTINGS:
-            raise UserError(f"{key} is not a setting{listed(_SETTINGS, hint_for(name, _SETTINGS))}", path="-o")
-        settings[name] = _value(name, text)
-    return settings
-
-
-def _value(name: str, text: str) -> Any:
-    try:
-        value = msgspec.json.decode(text)
-        check_types({name: value})
-    except msgspec.DecodeError:
-        value = [text] if name == "stop" else text
-    except InvalidField:
-        value = text  # such as a user whose name is a number
-    check_types({name: value})
-    return value
+    return message_with(text, attached)

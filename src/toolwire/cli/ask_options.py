@@ -5,7 +5,7 @@ import gc
 from typing import Any
 
 from toolwire.cli.commands import SUMMARIES
-from toolwire.cli.parsing import add_model_options, add_tool_options
+from toolwire.cli.parsing import add_attachments, add_model_options, add_request_settings, add_tool_options
 
 
 def add(commands: Any) -> None:
@@ -14,25 +14,14 @@ def add(commands: Any) -> None:
     command.add_argument("task", nargs="?", metavar="QUESTION", help="the question; standard input is its context")
     add_model_options(command)
     command.add_argument("-s", "--system", metavar="TEXT", help="the system prompt")
-    command.add_argument(
-        "-a",
-        "--attach",
-        action="append",
-        default=[],
-        metavar="FILE",
-        help="attach an image, a PDF, sound or a text: a file, a URL, or - for standard input; repeatable",
-    )
+    add_attachments(command)
     command.add_argument(
         "--schema", metavar="SCHEMA", help="answer as JSON: a file with a JSON Schema, or short as in 'name, age int'"
     )
     command.add_argument(
-        "-o",
-        "--option",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        help="a setting of the request, as in -o temperature=0.2 or -o effort=low; repeatable",
+        "-x", "--extract", action="store_true", help="write only the first code block of the answer, if it has one"
     )
+    add_request_settings(command)
     add_tool_options(command, "it runs without a question")
     command.add_argument(
         "-c",

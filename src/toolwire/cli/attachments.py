@@ -99,6 +99,15 @@ def _text_of(data: bytes, name: str) -> str:
     return text
 
 
+def message_with(text: str, attached: Sequence[Part]) -> Message:
+    """Return the message of a user: the media of `attached`, the `text`, and the texts of `attached`."""
+    if not attached:
+        return Message("user", text)
+    media: list[Part] = [part for part in attached if not isinstance(part, Text)]
+    texts = [part for part in attached if isinstance(part, Text)]
+    return Message("user", [*media, *([Text(text)] if text else []), *texts])
+
+
 def check_attachments(provider: Provider, model: str | None, parts: Sequence[Part], names: Sequence[str]) -> None:
     """Raise UserError if the wire of `provider` cannot carry one of `parts`. `names` are those of the parts."""
     question: Any = Message("user", list(parts))

@@ -10,7 +10,7 @@ import sys
 from typing import Any
 
 from toolwire.cli.commands import SUMMARIES
-from toolwire.cli.screen import is_terminal
+from toolwire.cli.screen import Screen, is_terminal
 from toolwire.cli.stored_keys import StoredKey, keys_file, remove_key, store_key, stored_keys
 from toolwire.errors import UserError
 from toolwire.providers import Provider, UnknownProvider, named
@@ -47,7 +47,7 @@ def _set(options: argparse.Namespace) -> int:
     if not key or not (key.isascii() and key.isprintable()) or " " in key:
         raise UserError("that is no key: it must be one word of ASCII characters", path=provider.name)
     stored = store_key(provider.name, key, in_file=options.file)
-    print(f"the key of {provider.name} is stored in {_place(stored)}", file=sys.stderr)
+    Screen(sys.stderr).line(f"the key of {provider.name} is stored in {_place(stored)}", "words")
     _note_variable(provider)
     return 0
 
@@ -71,13 +71,14 @@ def _note_variable(provider: Provider) -> None:
 def _list(_options: argparse.Namespace) -> int:
     keys = stored_keys()
     width = max(map(len, keys), default=0)
+    screen = Screen()
     for name, stored in sorted(keys.items()):
         preset = named(name)
         variables = () if preset is None else preset.env
         first = next((f"  (${one} is set, and comes first)" for one in variables if os.environ.get(one)), "")
-        print(f"{name:<{width}}  {_place(stored)}{first}")
+        screen.line(f"{name:<{width}}  {_place(stored)}{first}", "words")
     if not keys:
-        print("no key is stored: toolwire auth set PROVIDER", file=sys.stderr)
+        Screen(sys.stderr).line("no key is stored: toolwire auth set PROVIDER", "words")
     return 0
 
 

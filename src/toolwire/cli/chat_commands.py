@@ -3,6 +3,7 @@
 Rule: a command that changes nothing reports that. A command that fails leaves the conversation as it was.
 """
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -50,9 +51,20 @@ def _model(agent: Agent, rest: str) -> None:
     agent.screen.line(f"[{agent.name} {agent.client.model}]", "note")
 
 
+def _attach(agent: Agent, rest: str) -> None:
+    """Attach a file or a URL to the next prompt."""
+    if not rest:
+        raise UserError("name a file: /attach FILE")
+    try:
+        agent.attach([os.path.expanduser(rest)])  # noqa: PTH111 - a URL is not a path
+    except OSError as problem:
+        raise UserError(f"{rest}: {problem.strerror}") from problem
+    agent.screen.line(f"[{rest} goes with the next prompt]", "note")
+
+
 def _save(agent: Agent, rest: str) -> None:
     """Write the conversation to its own file, or to a new file `rest`."""
-    path = Path(rest) if rest else agent.file.path
+    path = Path(rest).expanduser() if rest else agent.file.path
     kept = agent.to_saved(agent.context)
     if rest and path.exists():
         raise UserError(f"{path} already exists: name another file")
@@ -121,6 +133,7 @@ _TABLE: dict[str, _Command] = {
     "/tools": _Command(_tools, "", "list the tools"),
     "/model": _Command(_model, "MODEL", "continue with another model: NAME, or PROVIDER/NAME"),
     "/mode": _Command(_mode, "MODE", "plan, ask, edits or all; without MODE show the rules; `forget` removes them"),
+    "/attach": _Command(_attach, "FILE", "attach an image, a PDF or a text to the next prompt: a file, or a URL"),
     "/undo": _Command(_undo, "", "take back the last edits of files"),
     "/diff": _Command(_diff, "", "show what the edits changed in this conversation"),
     "/compact": _Command(_compact, "WORDS", "replace the conversation by a summary, most about WORDS"),

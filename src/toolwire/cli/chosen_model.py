@@ -89,13 +89,13 @@ def check_key(provider: Provider) -> None:
 def advice(problem: ProviderError, provider: Provider) -> str:
     """Return the remedy for `problem`, or an empty string if none is known."""
     if problem.error.code == _REFUSED:
-        return no_server(provider, "pass its address by --base-url")
+        return no_server(provider)
     if isinstance(problem, AuthenticationFailed) and provider.env:
         return f"the key is that of {' or '.join(provider.env)}, or of toolwire auth"
     return ""
 
 
-def no_server(provider: Provider, other_address: str) -> str:
+def no_server(provider: Provider, other_address: str = "pass its address by --base-url") -> str:
     """Return the message that nothing answers at the provider's address, with the two remedies."""
     command = _STARTS.get(provider.name)
     remedy = f"start it (`{command}`)" if command else "check the network"

@@ -53,6 +53,21 @@ _toolwire() {{
 }}
 compdef _toolwire toolwire
 """
+_FISH = """\
+# toolwire completion fish > ~/.config/fish/completions/toolwire.fish
+function __toolwire_place
+    set -l place toolwire
+    set -l typed (commandline -opc)
+    for word in $typed[2..-1]
+        switch "$place $word"
+            case {places}
+                set place "$place $word"
+        end
+    end
+    test "$place" = "$argv[1]"
+end
+{lines}
+"""
 
 
 def add(commands: Any) -> None:
@@ -129,15 +144,9 @@ def _zsh(parsers: dict[str, argparse.ArgumentParser]) -> str:
 
 
 def _fish(parsers: dict[str, argparse.ArgumentParser]) -> str:
-    lines = ["# toolwire completion fish > ~/.config/fish/completions/toolwire.fish"]
-    for path, parser in parsers.items():
-        _, *words = path.split()
-        lines += _fish_lines(parser, _fish_condition(words) if words else "__fish_use_subcommand")
-    return "\n".join(lines) + "\n"
-
-
-def _fish_condition(words: list[str]) -> str:
-    return "; and ".join(f"__fish_seen_subcommand_from {word}" for word in words)
+    places = " ".join(f'"{path}"' for path in parsers if path != "toolwire")
+    lines = [line for path, parser in parsers.items() for line in _fish_lines(parser, f'__toolwire_place "{path}"')]
+    return _FISH.format(places=places, lines="\n".join(lines))
 
 
 def _fish_lines(parser: argparse.ArgumentParser, condition: str) -> Iterator[str]:

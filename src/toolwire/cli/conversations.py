@@ -23,11 +23,11 @@ from typing import Any
 import msgspec
 
 from toolwire.cli.commands import SUMMARIES
-from toolwire.cli.screen import shorten
+from toolwire.cli.screen import Screen, shorten
 from toolwire.cli.state_paths import state_folder
 from toolwire.client.saving import Saved, load_as, to_json, write_atomically
 from toolwire.errors import ToolwireError, UserError
-from toolwire.types import Message
+from toolwire.types import Message, Text
 from toolwire.types.readable import readable
 from toolwire.waiting.results import safe
 
@@ -57,8 +57,12 @@ class SavedConversation(Saved, frozen=True, kw_only=True):
 
     @property
     def prompts(self) -> list[str]:
-        """The texts of the user's messages."""
-        return [message.text for message in self.context.messages if message.role == "user"]
+        """The texts of the user's messages. The texts of attached files are paragraphs of their own."""
+        return [
+            "\n\n".join(part.text for part in message.parts if isinstance(part, Text))
+            for message in self.context.messages
+            if message.role == "user"
+        ]
 
     @property
     def turns(self) -> int:
@@ -195,9 +199,17 @@ def _add_options(command: argparse.ArgumentParser) -> None:
 
 
 def _list(options: argparse.Namespace) -> int:
+    screen = _list_screen()
     for path, conversation in _of_folder(options, _newest_first()):
-        _print(_row(path, conversation), options)
+        _print(screen, _row(path, conversation), options)
     return 0
+
+
+def _list_screen() -> Screen:
+    """Return the screen of a list: on a terminal, a long line continues on the next one, indented."""
+    screen = Screen()
+    screen.margin = "    "
+    return screen
 
 
 def _of_folder(options: argparse.Namespace, paths: list[Path]) -> Iterator[tuple[Path, SavedConversation]]:
@@ -208,25 +220,27 @@ def _of_folder(options: argparse.Namespace, paths: list[Path]) -> Iterator[tuple
             yield path, conversation
 
 
-def _print(row: dict[str, Any], options: argparse.Namespace, *places: str) -> None:
+def _print(screen: Screen, row: dict[str, Any], options: argparse.Namespace, *places: str) -> None:
     if getattr(options, "json", False):
-        print(msgspec.json.encode({**row, "places": places} if places else row).decode())
+        screen.write_raw(msgspec.json.encode({**row, "places": places} if places else row).decode() + "\n")
     else:
-        print(safe(_line(row)))
+        screen.line(_line(row), "words")
         for place in places:
-            print(safe(f"    {place}"))
+            screen.line(f"    {place}", "words")
+    if screen.problem is not None:
+        raise screen.problem
 
 
 def _search(options: argparse.Namespace) -> int:
     """Print each conversation that has all words, with the first place of each word. Return 1 if there is none."""
     words = [word.casefold() for word in options.words]
-    any_found = False
+    screen, any_found = _list_screen(), False
     for path, conversation in _of_folder(options, [path for path in _newest_first() if _may_have(path, words)]):
         texts = [text for message in conversation.context.messages for text in _texts(message)]
         places = [_place(texts, word) for word in words]
         if all(places):
             any_found = True
-            _print(_row(path, conversation), options, *dict.fromkeys(filter(None, places)))
+            _print(screen, _row(path, conversation), options, *dict.fromkeys(filter(None, places)))
     if not any_found:
         print(f"no conversation has {' and '.join(map(repr, options.words))}", file=sys.stderr)
     return 0 if any_found else 1

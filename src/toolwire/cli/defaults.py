@@ -6,6 +6,7 @@ if TYPE_CHECKING:
     from toolwire.config.command_line import Mode
 
 MAX_STEPS = 25
+GO_ON = "Go on."  # the prompt that continues a conversation without a new task
 MODES: "dict[Mode, str]" = {
     "plan": "look only: calls that write or run something are refused",
     "ask": "ask before a call writes, runs or fetches something",

@@ -9,17 +9,23 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
-from toolwire.cli.chosen_model import check_key, with_stored_key
+from msgspec.structs import replace
+
+from toolwire.cli.chosen_model import check_key, explain, no_server, with_stored_key
+from toolwire.cli.screen import Screen, shorten
+from toolwire.client.failures import ProviderError, exception_of
 from toolwire.client.one_request import OneRequestTransport
 from toolwire.errors import InvalidBody, ToolwireError, UserError
 from toolwire.providers import PROVIDERS, Provider
-from toolwire.providers.addressing import headers_of, url_of
+from toolwire.providers.addressing import headers_of, key_of, url_of
+from toolwire.scrubbing import scrub
 from toolwire.wire.bodies import read_body
 from toolwire.wire.transport import HttpRequest, Timeouts, TransportError
 
 _TIMEOUTS = Timeouts(connect=3, first=15, between=15, total=30)
 _LONGEST = 16 * 1024 * 1024
 _MOST_PAGES = 50
+_MESSAGE = 300
 # The path of each wire's list, the field that holds it, and the fields of a model's name.
 _LISTS = {
     "openai-chat": ("/v1/models", "data", "id"),
@@ -72,8 +78,7 @@ def _get(provider: Provider, path: str) -> dict[str, Any]:
         while len(data) <= _LONGEST and (piece := answer.read()):
             data += piece
     if answer.status != 200:
-        text = " ".join(data[:300].decode(errors="replace").split())
-        raise UserError(f"its list of models: status {answer.status}: {text}", path=provider.name)
+        raise _refusal(provider, answer.status, data)
     try:
         body = read_body(data)
     except InvalidBody as problem:
@@ -83,16 +88,41 @@ def _get(provider: Provider, path: str) -> dict[str, Any]:
     return body
 
 
-def reachable_models(provider: Provider | None) -> Iterator[tuple[str, list[str] | ToolwireError]]:
-    """Yield each provider's name with its models, or with its error."""
+def _refusal(provider: Provider, status: int, data: bytes) -> ProviderError:
+    """Return the exception for an error of the server, without the key, which some servers repeat."""
+    try:
+        body: Any = read_body(data)
+    except InvalidBody:
+        body = data.decode(errors="replace")
+    error = provider.speaks().decode_error(status, body)
+    message = shorten(" ".join(scrub(error.message, (), [key_of(provider)]).split()), _MESSAGE)
+    return exception_of(replace(error, message=message, status=status), provider.name)
+
+
+def reachable_models(provider: Provider | None, screen: Screen) -> Iterator[tuple[str, list[str] | str]]:
+    """Yield each provider's name with its models, or with the message of its error and the remedy.
+
+    Meanwhile `screen` shows what is waited for.
+    """
+    screen.wait(lambda seconds: f"waiting for the lists of models, {seconds:.0f} s")
+    try:
+        yield from _each_list(provider)
+    finally:
+        screen.wait(None)
+
+
+def _each_list(provider: Provider | None) -> Iterator[tuple[str, list[str] | str]]:
     for one in [provider] if provider is not None else _configured():
         try:
             yield one.name, live_models(one)
         except TransportError as problem:
             if provider is not None or not one.local:
-                yield one.name, problem
+                remedy = f"\n{no_server(one)}" if problem.kind == "connect" else ""
+                yield one.name, f"{problem}{remedy}"
+        except ProviderError as problem:
+            yield one.name, explain(problem, one)
         except ToolwireError as problem:
-            yield one.name, problem
+            yield one.name, str(problem)
 
 
 def _configured() -> list[Provider]:

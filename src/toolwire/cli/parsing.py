@@ -192,6 +192,30 @@ def add_tool_options(command: argparse.ArgumentParser, approval: str) -> None:
     )
 
 
+def add_attachments(command: argparse.ArgumentParser) -> None:
+    """Add the option of files that go with the prompt."""
+    command.add_argument(
+        "-a",
+        "--attach",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="attach an image, a PDF, sound or a text: a file, a URL, or - for standard input; repeatable",
+    )
+
+
+def add_request_settings(command: argparse.ArgumentParser) -> None:
+    """Add the option of the settings of a request."""
+    command.add_argument(
+        "-o",
+        "--option",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="a setting of the request, as in -o temperature=0.2 or -o effort=low; repeatable",
+    )
+
+
 def duration(text: str) -> float | None:
     """Return the seconds of a duration such as 90m or 7d; None if `text` is not one."""
     number, unit = text[:-1], text[-1:]

@@ -7,6 +7,7 @@ Rules of this file:
 """
 
 import contextlib
+import glob
 import os
 import select
 import stat
@@ -22,6 +23,7 @@ _PROMPT, _MORE = "you> ", "...> "
 _PATIENCE, _AT_ONCE = 2.0, 0.05
 _HISTORY = 1000
 _END = "\x04"
+_WITH_FILE = ("/attach", "/save")
 _SETTINGS = (r'"\e\C-m": "\C-v\C-j"', "tab: complete")
 _MARKED = "set enable-bracketed-paste on"
 
@@ -65,6 +67,22 @@ def read_piped() -> bytes:
     return b""
 
 
+def _completions(text: str, commands: list[str]) -> list[str]:
+    """Return what `text` may become: a command, or a command with a file."""
+    command, space, name = text.partition(" ")
+    if not space:
+        return [one for one in commands if one.startswith(text)]
+    if command not in _WITH_FILE:
+        return []
+    files = sorted(glob.glob(f"{glob.escape(os.path.expanduser(name))}*"))  # noqa: PTH111, PTH207 - keeps how it is typed
+    return [f"{command} {file}{'/' if os.path.isdir(file) else ''}" for file in files]  # noqa: PTH112 - the same
+
+
+def read_input() -> bytes:
+    """Return all of standard input, which may be typed at a terminal."""
+    return sys.stdin.buffer.read() if is_terminal(sys.stdin) else read_piped()
+
+
 class Prompts:
     """The prompts of a chat."""
 
@@ -83,7 +101,7 @@ class Prompts:
         for setting in _SETTINGS if os.environ.get("TERM") == "dumb" else (*_SETTINGS, _MARKED):
             readline.parse_and_bind(setting)
         readline.set_completer_delims("")
-        readline.set_completer(lambda text, index: [*(one for one in commands if one.startswith(text)), None][index])
+        readline.set_completer(lambda text, index: [*_completions(text, commands), None][index])
         readline.set_history_length(_HISTORY)
         with contextlib.suppress(OSError, UserError):
             self._history = state_folder("nothing") / "history"

@@ -21,7 +21,7 @@ from toolwire import catalogue, translate
 from toolwire.cli.commands import SUMMARIES
 from toolwire.cli.parsing import base_url
 from toolwire.dialects import ALIASES, NAMES
-from toolwire.errors import InvalidBody, LossyTranslation, ToolwireError
+from toolwire.errors import InvalidBody, LossyTranslation
 from toolwire.providers import PROVIDERS, Provider, UnknownProvider, named
 from toolwire.translation.recognition import check_wire
 from toolwire.translation.translate import raise_if_lossy
@@ -200,15 +200,16 @@ def _models(options: argparse.Namespace) -> int:
 def _live_models(options: argparse.Namespace, preset: Provider | None) -> int:
     """Print the models that providers list themselves, with what the catalogue knows of them."""
     from toolwire.cli.live_models import provider_at, reachable_models  # noqa: PLC0415 - other commands send nothing
+    from toolwire.cli.screen import Screen  # noqa: PLC0415 - the same
 
     if options.base_url is not None and preset is None:
         options.parser.error("--base-url needs --provider, for the wire and the key")
     rows = []
-    failed = False
-    for name, models in reachable_models(None if preset is None else provider_at(preset, options.base_url)):
-        if isinstance(models, ToolwireError):
+    notes, failed = Screen(sys.stderr), False
+    for name, models in reachable_models(None if preset is None else provider_at(preset, options.base_url), notes):
+        if isinstance(models, str):
             failed = True
-            print(f"toolwire: {name}: {safe(str(models).removeprefix(f'{name}: '))}", file=sys.stderr)
+            notes.line(f"toolwire: {name}: {models.removeprefix(f'{name}: ')}", "error")
             continue
         for model in sorted(models):
             known = catalogue.model(model)
@@ -217,7 +218,7 @@ def _live_models(options: argparse.Namespace, preset: Provider | None) -> int:
     if rows:
         _print_table(rows)
     elif not failed:
-        print("no provider has a key, and no local server answers: toolwire auth set PROVIDER", file=sys.stderr)
+        notes.line("no provider has a key, and no local server answers: toolwire auth set PROVIDER", "words")
     return 0 if rows else 1
 
 

@@ -152,7 +152,10 @@ class _Exchange:
 
     def _next_event(self) -> Any:
         while (event := self._protocol.next_event()) is h11.NEED_DATA:
-            self._protocol.receive_data(self._timed().recv(_PIECE))
+            data = self._timed().recv(_PIECE)
+            if not data and self._protocol.their_state is h11.SEND_RESPONSE:
+                raise h11.RemoteProtocolError("the server closed the connection without an answer")
+            self._protocol.receive_data(data)
         return event
 
     def read(self) -> bytes:
