@@ -258,7 +258,8 @@ class Attempt:
             if self.exchange is None:
                 self._check_messages()
                 self.exchange = await self.exchange_with(self.candidate)
-                if remembered := await memory.find(client_request.owner, self.exchange.memory_keys):
+                keys = await self._offload(_memory_keys_of, self.exchange)
+                if remembered := await memory.find(client_request.owner, keys):
                     self.exchange.use_memory(remembered)
             encoded, body = await self._offload(_encoded, self.exchange)
             if self.strict:
@@ -362,6 +363,10 @@ def _stored_state(members: dict[str, Any]) -> dict[str, Any] | None:
     """Return the stored history that a request continues, as the client names it. None if there is none."""
     state = {"previous_response_id": text_of(members.get("previous_response_id")), "conversation": named_in(members)}
     return {name: value for name, value in state.items() if value} or None
+
+
+def _memory_keys_of(exchange: Exchange) -> list[str]:
+    return exchange.memory_keys
 
 
 def _encoded(translated: Exchange) -> tuple[Encoded, bytes]:
