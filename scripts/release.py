@@ -51,18 +51,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Check the commit that is checked out, and write the release into a folder. Return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--output", type=Path, default=ROOT / "dist", help="the folder of the release (default: dist)")
-    output: Path = parser.parse_args(arguments).output
+    parser.add_argument("--short", action="store_true", help="do not start the sdist, whose wheel is the same bytes")
+    options = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory(prefix="toolwire-release-") as folder:
         try:
-            check(output, Path(folder))
+            check(options.output, Path(folder), is_short=options.short)
         except Failed as problem:
             print(f"not a release: {problem}", file=sys.stderr)
             return 1
     return 0
 
 
-def check(output: Path, scratch: Path) -> None:
-    """Run every step. Raise Failed at the first one that fails."""
+def check(output: Path, scratch: Path, *, is_short: bool = False) -> None:
+    """Run every step. Raise Failed at the first one that fails. With `is_short`, the sdist is not started."""
     _warn_of_changes()
     with step("build the commit twice, in surroundings that differ"):
         first, second = (build_commit(scratch / f"build-{number}", number) for number in range(len(SURROUNDINGS)))
@@ -72,7 +73,8 @@ def check(output: Path, scratch: Path) -> None:
     with step("build a wheel from the sdist, and compare it with the wheel"):
         from_sdist = build_from_sdist(first.sdist, scratch / "from-sdist")
         compare(first.wheel, from_sdist)
-    for name, wheel in (("wheel", first.wheel), ("sdist", from_sdist)):
+    started = (("wheel", first.wheel), *(() if is_short else (("sdist", from_sdist),)))
+    for name, wheel in started:
         with step(f"start the {name} in an environment of the core alone"):
             start_core(environment(scratch / f"{name}-core", "core", wheel))
         with step(f"start the gateway of the {name} in an environment with every extra"):

@@ -1,6 +1,7 @@
 """A store of records: what is written is read again, a list is a page, and old records go."""
 
 import stat
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -188,9 +189,15 @@ def test_a_long_body_is_cut_and_says_so(url: str) -> None:
 
 def test_a_full_queue_loses_records_and_counts_them(url: str) -> None:
     with records.open(url) as store:
-        big = 100_000_000
-        assert store.write(lambda: full("a"), size=big)
+        big, second_has_come = 100_000_000, threading.Event()
+
+        def first() -> Record:
+            assert second_has_come.wait(10)
+            return full("a")
+
+        assert store.write(first, size=big)
         assert not store.write(lambda: full("b"), size=big)
+        second_has_come.set()
         assert store.lost == 1
         assert store.flush(10)
         assert [line.id for line in store.list().rows] == ["a"]
