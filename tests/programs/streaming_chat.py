@@ -7,8 +7,8 @@ def get_weather(city: str) -> str:
     return f"25 degrees in {city}"
 
 
-chat = toolwire.conversation("anthropic/claude-sonnet-5-5", tools=[get_weather])
-while prompt := input("\n> "):
-    for item in chat.stream(prompt):
-        if isinstance(item, TextDelta | ToolCall):
-            print(item.text if isinstance(item, TextDelta) else f"[{item.name}] ", end="", flush=True)
+with toolwire.conversation("anthropic/claude-sonnet-5-5", tools=[get_weather]) as chat:
+    while prompt := input("\n> "):
+        for item in chat.stream(prompt):
+            if isinstance(item, TextDelta | ToolCall):
+                print(item.text if isinstance(item, TextDelta) else f"[{item.name}] ", end="", flush=True)
