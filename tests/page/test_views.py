@@ -12,14 +12,18 @@ from msgspec.structs import replace
 from tests.page.client import ask
 from tests.page.samples import ASK, DONE
 from toolwire import Client, records, traces
+from toolwire.dialects import dialect
 from toolwire.page import PageApplication, Sources
 from toolwire.page.context import _find_break, _Section
 from toolwire.page.json_view import show_json
 from toolwire.page.marks import place_losses, side_of
+from toolwire.page.streams import events_of
 from toolwire.records import Body, Frame, Record
 from toolwire.records.record import EarlierExchange
+from toolwire.streams.accumulation import events_of as events_of_response
 from toolwire.testing import simulate
 from toolwire.translation import translate
+from toolwire.types import Choice, Message, Response, ToolCall
 
 CHAT = {
     "model": "gpt-4o",
@@ -298,6 +302,16 @@ def test_a_prefix_ends_at_the_first_byte_that_differs(
 
     found, where = _find_break(sections(old), sections(new))
     assert (found, None if where is None else (where.section, where.byte)) == (shared, broken)
+
+
+def test_an_event_shows_the_arguments_of_a_call_whole() -> None:
+    arguments = {"key": "a", "type": "", "opaque": False, "deep": [{"key": None}]}
+    call = ToolCall("c1", "look", arguments)
+    response = Response(choices=[Choice(Message("assistant", [call]), "tool_calls")])
+    encoder = dialect("anthropic").encode_stream()
+    data = b"".join([*map(encoder.feed, events_of_response(response)), encoder.close()])
+    [row] = [row for row in events_of(data, "anthropic").rows if row.type == "CallEnd"]
+    assert json.loads(row.words)["call"] == {"id": "c1", "name": "look", "arguments": arguments, "complete": True}
 
 
 @pytest.mark.slow

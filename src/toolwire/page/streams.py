@@ -11,7 +11,7 @@ from toolwire.errors import ToolwireError
 
 _MOST = 500
 _SHOWN = 300
-_DETAILS = frozenset({"type", "opaque", "key"})
+_DETAILS = frozenset({"opaque", "key"})
 
 
 class _EventRow(Struct, frozen=True):
@@ -63,16 +63,15 @@ def _words_of(event: Any) -> str:
         if isinstance(value, str) and value:
             return value[:_SHOWN]
     try:
-        values = msgspec.to_builtins(event)
+        values = msgspec.to_builtins(_set_fields(event))
     except (TypeError, ValueError, RecursionError):
         return ""
-    values = _without_details(values)
     return msgspec.json.encode(values).decode("utf-8", "replace")[:_SHOWN] if values else ""
 
 
-def _without_details(value: Any) -> Any:
-    """Return a canonical value without types, without what was not understood, and without fields that are not set."""
-    if type(value) is dict:
-        shown = {key: _without_details(one) for key, one in value.items() if key not in _DETAILS}
-        return {key: one for key, one in shown.items() if one not in (None, "", [], {}, False)}
-    return [_without_details(one) for one in value] if type(value) in (list, tuple) else value
+def _set_fields(value: Any) -> Any:
+    """Return a canonical value as a dict of the fields that are set and understood. A dict of the user stays whole."""
+    if isinstance(value, Struct):
+        fields = {name: _set_fields(getattr(value, name)) for name in value.__struct_fields__ if name not in _DETAILS}
+        return {name: one for name, one in fields.items() if one not in (None, "", [], (), {}, False)}
+    return [_set_fields(one) for one in value] if type(value) in (list, tuple) else value
