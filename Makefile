@@ -74,7 +74,7 @@ docs: .venv/.test ## generate pages from the code: support matrix, names for che
 	$(BIN)/python scripts/reference.py
 	$(BIN)/python scripts/options.py
 	$(BIN)/python scripts/data_pages.py
-	$(BIN)/python scripts/diagrams.py
+	$(BIN)/python -m scripts.diagrams
 
 site: .venv-site/.site ## build the site in site/ with Zensical, with its pages for machines; fail on a dead link
 	@.venv-site/bin/python scripts/website.py $(ARGS)

@@ -5,7 +5,6 @@ computed: both bodies, the losses and their places come from the library.
 """
 
 import json
-import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from html import escape
@@ -13,6 +12,7 @@ from pathlib import Path
 from textwrap import wrap
 from typing import Any
 
+from scripts.rooms import rows_of
 from toolwire import translate
 from toolwire.page.json_view import Mark
 from toolwire.page.json_view import Path as JsonPath
@@ -335,9 +335,8 @@ def layers() -> Picture:
 
 def layered_rooms() -> list[list[str]]:
     """Return the rooms of each layer, from top to bottom, as import-linter checks them."""
-    tool = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["importlinter"]
-    [contract] = [each for each in tool["contracts"] if each["id"] == "layers"]
-    return [layer.split(" | ") for layer in contract["layers"]]
+    project = (ROOT / "pyproject.toml").read_text("utf-8")
+    return [layer.split(" | ") for layer in rows_of({"pyproject.toml": project})]
 
 
 PICTURES: dict[str, Callable[[], Picture]] = {

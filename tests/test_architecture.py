@@ -8,7 +8,6 @@ import os
 import re
 import subprocess
 import sys
-import tomllib
 from collections import Counter
 from collections.abc import Collection, Iterator
 from functools import cache
@@ -93,9 +92,7 @@ def imports(module: str, text: str) -> Iterator[tuple[int, str]]:
 
 def layers() -> dict[str, int]:
     """Read the rank of each module of the package, 0 on top, from the table that import-linter reads too."""
-    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text("utf-8"))
-    contracts = project["tool"]["importlinter"]["contracts"]
-    table = next(contract["layers"] for contract in contracts if contract["id"] == "layers")
+    table = rooms.rows_of({"pyproject.toml": (REPOSITORY / "pyproject.toml").read_text("utf-8")})
     return {name.strip(): rank for rank, layer in enumerate(table) for name in layer.split("|")}
 
 
