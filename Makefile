@@ -11,7 +11,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint check planted lengths bench conformance torture torture-short programs packages fix docs site release-check rooms rows walks lock clean
+.PHONY: help demo test lint check planted lengths bench conformance torture torture-short slow-together slow-alone programs packages fix docs site release-check rooms rows walks lock clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -53,8 +53,12 @@ conformance: .venv/.test ## run the suites of others, and write docs/conformance
 torture: .venv/.test ## run the slow tests, and every law over many generated values
 	TOOLWIRE_TORTURE=full $(PYTEST) --timeout 3600 -m "slow or hypothesis" --hypothesis-profile torture $(ARGS)
 
-torture-short: .venv/.test ## run the slow tests, and every law over some generated values
+torture-short: slow-together slow-alone ## run the slow tests, and every law over some generated values
+
+slow-together: .venv/.test
 	$(PYTEST) --timeout 300 -m "(slow or hypothesis) and not alone" --hypothesis-profile short $(TOGETHER) $(ARGS)
+
+slow-alone: .venv/.test
 	$(PYTEST) --timeout 300 -m "slow and alone" $(ARGS) || test $$? -eq 5 # 5: ARGS choose none of these
 
 programs: .venv/.test ## install client programs, and run them with models of every wire; ARGS="-k codex"

@@ -33,8 +33,12 @@ EACH = 1 if FULL else 12
 MOST = 3.0
 ENOUGH = 0.01  # seconds that the smaller size takes at least
 LONG = 1.5  # seconds after which no larger size is tried
+# Seconds for a member of a large body in which little more is done than to fetch it, and memory becomes slow in steps.
+# Who looks at all others for each one needs more, were it one nanosecond for one of them.
+FETCHED, MANY = 1e-6, 1600
 LARGEST = 32_000
-TRIES = 6
+TRIES = 12
+PAUSE = 0.02  # seconds, longer after each try, in which others may end what they do
 # What grows in depth has a limit, and so has what references are written out to.
 STARTS = {
     **dict.fromkeys(
@@ -91,9 +95,12 @@ def growth(prepare: Prepare, start: int = START, limit: int = LARGEST) -> tuple[
     for tries in range(TRIES):
         small, large = min(small, seconds(work, times)), min(large, seconds(double, times))
         told = f"{size:6} {small * 1000:8.1f} ms, {2 * size:6} {large * 1000:8.1f} ms, x{large / small:.2f}"
+        if 2 * size >= MANY and large / times / (2 * size) < FETCHED:
+            return 0.0, told
         if large < MOST * small or large > LONG:
             break
-        if tries % 3 == 2 and 2 * size <= limit:
+        time.sleep(PAUSE * tries)
+        if tries % 3 == 2 and tries < TRIES - 1 and 2 * size <= limit:
             size, work, double = 2 * size, double, prepare(4 * size)
             small, large = seconds(work, times), math.inf
     return large / small, told
@@ -314,8 +321,7 @@ def _planted(size: int) -> Work:
 
 
 def test_what_grows_too_much_is_found() -> None:
-    times, _ = growth(_planted, 1500, 1500)
-    assert times >= MOST
+    assert any(growth(_planted, 1500, 1500)[0] >= MOST for _ in range(3)), "others may slow the smaller size"
 
 
 def _is_legal_slowly(messages: Any) -> bool:
@@ -331,5 +337,5 @@ def _is_legal_slowly(messages: Any) -> bool:
 
 def test_a_slow_place_of_the_library_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(repair, "is_legal", _is_legal_slowly)
-    times, _ = growth(asked("anthropic", "openai-chat", "parallel"), 6000, 6000)
-    assert times >= MOST
+    prepare = asked("anthropic", "openai-chat", "parallel")
+    assert any(growth(prepare, 8000, 8000)[0] >= MOST for _ in range(3)), "others may slow the smaller size"
