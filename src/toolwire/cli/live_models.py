@@ -19,7 +19,7 @@ from toolwire.errors import InvalidBody, ToolwireError, UserError
 from toolwire.providers import PROVIDERS, Provider
 from toolwire.providers.addressing import headers_of, key_of, url_of
 from toolwire.scrubbing import scrub
-from toolwire.wire.bodies import read_body
+from toolwire.wire.bodies import read_body, read_error_body
 from toolwire.wire.transport import HttpRequest, Timeouts, TransportError
 
 _TIMEOUTS = Timeouts(connect=3, first=15, between=15, total=30)
@@ -90,11 +90,7 @@ def _get(provider: Provider, path: str) -> dict[str, Any]:
 
 def _refusal(provider: Provider, status: int, data: bytes) -> ProviderError:
     """Return the exception for an error of the server, without the key, which some servers repeat."""
-    try:
-        body: Any = read_body(data)
-    except InvalidBody:
-        body = data.decode(errors="replace")
-    error = provider.speaks().decode_error(status, body)
+    error = provider.speaks().decode_error(status, read_error_body(data))
     message = shorten(" ".join(scrub(error.message, (), [key_of(provider)]).split()), _MESSAGE)
     return exception_of(replace(error, message=message, status=status), provider.name)
 

@@ -72,7 +72,7 @@ from toolwire.types import (
     UsageDelta,
 )
 from toolwire.waiting.steps import Ask, Emit, Work, stop_future
-from toolwire.wire.bodies import read_body
+from toolwire.wire.bodies import read_body, read_error_body
 from toolwire.wire.transport import Bounds, HttpRequest, HttpResponse, Stop, Timeouts, Transport, TransportError
 
 logger: logging.Logger = logging.getLogger("toolwire")
@@ -497,11 +497,7 @@ def _check_time(upstream: ProviderConnection, deadline: float | None) -> None:
 
 
 def _read_error(upstream: ProviderConnection, answer: HttpResponse) -> Work[_AttemptResult]:
-    data = yield from _read_beginning(answer)
-    try:
-        body: Any = read_body(data)
-    except InvalidBody:
-        body = data.decode(errors="replace")
+    body = read_error_body((yield from _read_beginning(answer)))
     error = upstream.dialect.decode_error(answer.status, body, answer.headers)
     error = replace(error, status=answer.status, request_id=error.request_id or _request_id(upstream, answer.headers))
     if _FIRST_OTHER <= answer.status < _FIRST_ERROR:

@@ -39,7 +39,6 @@ from toolwire.gateway.routes import Candidate
 from toolwire.translation.exchange import Exchange
 from toolwire.translation.exchange_answer import ExchangedStream
 from toolwire.translation.paths import stream_quirks, wants_stream
-from toolwire.translation.translate import read_error
 from toolwire.types import (
     Encoded,
     Error,
@@ -53,7 +52,7 @@ from toolwire.types import (
     Thinking,
     ToolCall,
 )
-from toolwire.wire.bodies import members_of, read_body
+from toolwire.wire.bodies import members_of, read_body, read_error_body
 from toolwire.wire.transport import AwaitedResponse, TransportError
 
 _BROKE_OFF = "the provider's answer broke off"
@@ -186,7 +185,7 @@ class Delivery:
         try:
             if complete:
                 failed = _has_error(data)
-                error = provider.speaks().decode_error(None, read_error(data)) if failed else None
+                error = provider.speaks().decode_error(None, read_error_body(data)) if failed else None
             else:
                 events = provider.speaks().decode_stream().feed(data)
                 first = next((event for event in events if type(event) is not MessageStart), None)
@@ -518,7 +517,7 @@ class Delivery:
         except GatewayError as rejection:
             return rejection.error
         if isinstance(follow, Failure):
-            return self.wire.decode_error(follow.status, read_error(follow.body), follow.headers)
+            return self.wire.decode_error(follow.status, read_error_body(follow.body), follow.headers)
         return follow
 
     async def _forward_follow_up(

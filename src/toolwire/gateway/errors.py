@@ -11,8 +11,8 @@ from toolwire.gateway.headers import content_type_of
 from toolwire.gateway.masking import ProviderSecrets
 from toolwire.providers import Provider
 from toolwire.translation.paths import vendor_of
-from toolwire.translation.translate import read_error
 from toolwire.types import Error, ErrorKind, ErrorReply
+from toolwire.wire.bodies import read_error_body
 from toolwire.wire.transport import AwaitedResponse
 
 _BEGINNINGS = (
@@ -100,7 +100,7 @@ async def error_in(answer: AwaitedResponse, secrets: ProviderSecrets) -> tuple[i
     while len(data) < _ERROR_BYTES and (piece := await answer.aread()):
         data += piece
     body = secrets.mask_error(bytes(data[:_ERROR_BYTES]))
-    return _status_of(answer), body, read_error(body)
+    return _status_of(answer), body, read_error_body(body)
 
 
 def error_of(provider: Provider, answer: AwaitedResponse, read: Any, secrets: ProviderSecrets) -> Error:

@@ -26,7 +26,7 @@ from toolwire.translation.answered_searches import AnsweredSearches
 from toolwire.translation.exchange_request import ExchangeRequest, Sides
 from toolwire.translation.foreign_thinking import ProviderDataFilter, strip_provider_data
 from toolwire.translation.tool_restoration import ToolRestorer, tool_restorer
-from toolwire.translation.translate import Body, read_error
+from toolwire.translation.translate import Body
 from toolwire.translation.turn_keys import StoredTurn, client_parts, has_provider_data, turn_key
 from toolwire.translation.unwrap_output import OutputUnwrapper, output_unwrapper
 from toolwire.types import (
@@ -57,7 +57,7 @@ from toolwire.types import (
     UsageDelta,
 )
 from toolwire.wire.arguments import argument_text
-from toolwire.wire.bodies import read_body
+from toolwire.wire.bodies import read_body, read_error_body
 
 _CALL_EVENTS = (CallStart, CallDelta, CallEnd)
 _TEXT_EVENTS = (PartStart, TextDelta, PartEnd)
@@ -165,7 +165,7 @@ class ExchangeAnswer:
 
     def error(self, status: int | None, body: Any, headers: Mapping[str, str] | None = None) -> ErrorReply:
         """Translate an error. As bytes, `body` may be any text."""
-        error = self.sides.target.decode_error(status, read_error(body), headers)
+        error = self.sides.target.decode_error(status, read_error_body(body), headers)
         if self.sides.is_foreign and (error.status or 0) < _FIRST_ERROR:
             error = replace(error, status=None)  # an error that came with a good status must not look like success
         return self.sides.source.encode_error(error)

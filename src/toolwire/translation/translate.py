@@ -12,10 +12,10 @@ from typing import Any
 from msgspec.structs import replace
 
 from toolwire.dialects import Dialect, dialect
-from toolwire.errors import InvalidBody, LossyTranslation
+from toolwire.errors import LossyTranslation
 from toolwire.streams import StreamDecoder, StreamEncoder
 from toolwire.types import Encoded, ErrorReply, Loss
-from toolwire.wire.bodies import read_body
+from toolwire.wire.bodies import read_body, read_error_body
 
 Body = dict[str, Any] | bytes | str
 _FIRST_ERROR = 400
@@ -155,20 +155,10 @@ def error(
     (529, 'Overloaded')
     """
     source_dialect, target_dialect = dialect(source), dialect(target)
-    decoded = source_dialect.decode_error(status, read_error(body), headers)
+    decoded = source_dialect.decode_error(status, read_error_body(body), headers)
     if source_dialect.DIALECT != target_dialect.DIALECT and (decoded.status or 0) < _FIRST_ERROR:
         decoded = replace(decoded, status=None)  # an error that came with a good status must not look like success
     return target_dialect.encode_error(decoded)
-
-
-def read_error(body: Any) -> Any:
-    """Return an error's body: the JSON value, or the text if it is not JSON."""
-    if not isinstance(body, bytes | bytearray | memoryview):
-        return body
-    try:
-        return read_body(body)
-    except InvalidBody:
-        return bytes(body).decode(errors="replace")
 
 
 def raise_if_lossy(losses: tuple[Loss, ...]) -> None:

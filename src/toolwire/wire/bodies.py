@@ -39,6 +39,16 @@ def read_body(body: Any) -> Any:
     return value
 
 
+def read_error_body(body: Any) -> Any:
+    """Return the JSON value of an error's body, or its text if it is not JSON. Other values are returned unchanged."""
+    if not isinstance(body, bytes | bytearray | memoryview):
+        return body
+    try:
+        return read_body(body)
+    except InvalidBody:
+        return bytes(body).decode(errors="replace")
+
+
 def _has_each_key_once(value: Any, data: bytes) -> bool:
     """Return True if `data` has as many colons directly after quotes as `value` has keys, so that no key is double."""
     if any(mark in data for mark in _SPACED):
