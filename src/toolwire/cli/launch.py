@@ -35,11 +35,11 @@ from toolwire.encoding.families import family_of
 from toolwire.errors import UserError
 from toolwire.providers import catalogue, named
 from toolwire.providers.known import own_name, target_of
+from toolwire.wire.transport import DEFAULT_PORTS
 
 _OTHERS_WRITE = 0o022
 _SIMULATED = "openai/simulated"
 _CONNECT_SECONDS = 3.0
-_PORTS = {"http": 80, "https": 443}
 _FORWARDED = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
 _KEYBOARD = tuple(getattr(signal, name) for name in ("SIGINT", "SIGQUIT") if hasattr(signal, name))
 
@@ -160,7 +160,7 @@ def _check_server(routes: Any, model: str) -> None:
     provider = route.candidates[0].provider
     url = urlsplit(provider.base_url)
     try:
-        socket.create_connection((url.hostname, url.port or _PORTS[url.scheme]), _CONNECT_SECONDS).close()
+        socket.create_connection((url.hostname, url.port or DEFAULT_PORTS[url.scheme]), _CONNECT_SECONDS).close()
     except OSError:
         setting = provider.base_url_env or "base_url of [providers] in --config FILE"
         raise UserError(no_server(provider, f"set {setting} to its address")) from None

@@ -21,6 +21,7 @@ from urllib.parse import urlsplit
 import h11
 
 from toolwire.wire.transport import (
+    DEFAULT_PORTS,
     FailureKind,
     HttpRequest,
     Stop,
@@ -103,13 +104,12 @@ class _Exchange:
     def connect(self) -> None:
         """Open the connection, encrypted for https."""
         url = self._url
-        if url.scheme not in ("http", "https") or not url.hostname:
+        if url.scheme not in DEFAULT_PORTS or not url.hostname:
             raise ValueError("the URL must begin with http:// or https://")
-        is_secure = url.scheme == "https"
-        address = url.hostname, url.port or (443 if is_secure else 80)
+        address = url.hostname, url.port or DEFAULT_PORTS[url.scheme]
         self._socket = socket.create_connection(address, self._timeouts.connect)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        if is_secure:
+        if url.scheme == "https":
             self._socket = _trusted().wrap_socket(self._socket, server_hostname=url.hostname)
         self._is_connected = True
 

@@ -20,10 +20,10 @@ from msgspec import Struct
 
 from toolwire.codetools.spelling import escape_name
 from toolwire.errors import InvalidField, ToolError
+from toolwire.wire.transport import DEFAULT_PORTS
 
 _MAX_URL = 8000
 _MAX_HOST = 253
-_DEFAULT_PORTS = {"http": 80, "https": 443}
 _PORTS = frozenset({80, 443, 8080, 8443})
 _FIRST_PRIVATE_PORT = 1024
 _LABEL = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?")
@@ -142,7 +142,7 @@ def parse_target(text: str, rules: FetchRules, base: URL | None = None) -> Fetch
             url = url.copy_with(host=host)
     except (InvalidURL, ValueError) as problem:
         raise AddressRefused(f"{shorten(text)} is not an address to fetch: {shorten(str(problem))}") from None
-    if url.scheme not in _DEFAULT_PORTS:
+    if url.scheme not in DEFAULT_PORTS:
         raise AddressRefused(f"{shorten(text)}: only http:// and https:// addresses are fetched")
     if not host:
         raise AddressRefused(f"{shorten(text)} names no host: give an address such as https://example.com/")
@@ -151,7 +151,7 @@ def parse_target(text: str, rules: FetchRules, base: URL | None = None) -> Fetch
             f"the address of {host} has a user name in it, before the @: leave it out, and use headers"
         )
     _check_host(host, rules)
-    port = url.port if url.port is not None else _DEFAULT_PORTS[url.scheme]
+    port = url.port if url.port is not None else DEFAULT_PORTS[url.scheme]
     if port not in _PORTS and not (rules.allow_private and _FIRST_PRIVATE_PORT <= port <= 0xFFFF):
         allowed = ", ".join(map(str, sorted(_PORTS)))
         raise AddressRefused(f"port {port} of {host} is refused: the ports that may be used are {allowed}")

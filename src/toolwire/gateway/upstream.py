@@ -27,7 +27,15 @@ from toolwire.client.asyncio_connections import AsyncioBackend, AsyncioStream
 from toolwire.client.connections import LATE
 from toolwire.client.httpx import trusted
 from toolwire.gateway.routes import UpstreamNetwork
-from toolwire.wire.transport import FailureKind, HttpRequest, Stop, Timeouts, TransportError, url_without_secrets
+from toolwire.wire.transport import (
+    DEFAULT_PORTS,
+    FailureKind,
+    HttpRequest,
+    Stop,
+    Timeouts,
+    TransportError,
+    url_without_secrets,
+)
 
 _KINDS: tuple[tuple[type[Exception], FailureKind], ...] = (
     (httpcore2.TimeoutException, "timeout"),
@@ -51,7 +59,6 @@ _IDLE_SECONDS = 30.0
 _MOST_IDLE = 1000
 _HEAD_BYTES = 262_144
 _PIECE = 65_536
-_PORTS = {"http": 80, "https": 443}
 _FIRST_FINAL, _GOOD = 200, 200
 _COMPRESSED = {"gzip": 31, "x-gzip": 31, "deflate": 15}  # zlib's window bits for each encoding
 
@@ -340,7 +347,9 @@ class Uplink:
         address = head.address
         proxy = httpx2.URL(address.proxy) if address.proxy else None
         first_hop = (
-            (proxy.host, proxy.port or _PORTS[proxy.scheme]) if proxy is not None else (address.host, address.port)
+            (proxy.host, proxy.port or DEFAULT_PORTS[proxy.scheme])
+            if proxy is not None
+            else (address.host, address.port)
         )
         stream = cast("AsyncioStream", await self._backend.connect_tcp(*first_hop, seconds))
         try:
@@ -410,10 +419,10 @@ def _head(url: str, upstream_network: UpstreamNetwork) -> _Head:
     if not url.isprintable() or " " in url:
         raise ValueError("an address must have no spaces")
     read = httpx2.URL(url)
-    if read.scheme not in _PORTS:
+    if read.scheme not in DEFAULT_PORTS:
         raise ValueError("an address must begin with http:// or https://")
     host, named = read.raw_host.decode("ascii"), read.netloc.decode("ascii")
-    address = _Address(read.scheme, host, read.port or _PORTS[read.scheme], upstream_network)
+    address = _Address(read.scheme, host, read.port or DEFAULT_PORTS[read.scheme], upstream_network)
     target, authorization = read.raw_path.decode("ascii"), _authorization(address.proxy)
     if address.proxy and read.scheme == "http":
         return _Head(address, f"http://{named}{target}", named, authorization)

@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from toolwire.errors import ToolwireError
 
+DEFAULT_PORTS = {"http": 80, "https": 443}
 FailureKind = Literal["connect", "timeout", "reset", "protocol", "cancelled", "too_long"]
 
 
