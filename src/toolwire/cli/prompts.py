@@ -12,6 +12,7 @@ import os
 import select
 import stat
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +79,18 @@ def _completions(text: str, commands: list[str]) -> list[str]:
     return [f"{command} {file}{'/' if os.path.isdir(file) else ''}" for file in files]  # noqa: PTH112 - the same
 
 
+def _completer(commands: list[str]) -> Callable[[str, int], str | None]:
+    """Return the function that readline calls with 0, 1, 2 and so on for one text: it looks for files at 0 alone."""
+    found: list[str] = []
+
+    def complete(text: str, index: int) -> str | None:
+        if index == 0:
+            found[:] = _completions(text, commands)
+        return found[index] if index < len(found) else None
+
+    return complete
+
+
 def read_input() -> bytes:
     """Return all of standard input, which may be typed at a terminal."""
     return sys.stdin.buffer.read() if is_terminal(sys.stdin) else read_piped()
@@ -101,7 +114,7 @@ class Prompts:
         for setting in _SETTINGS if os.environ.get("TERM") == "dumb" else (*_SETTINGS, _MARKED):
             readline.parse_and_bind(setting)
         readline.set_completer_delims("")
-        readline.set_completer(lambda text, index: [*_completions(text, commands), None][index])
+        readline.set_completer(_completer(commands))
         readline.set_history_length(_HISTORY)
         with contextlib.suppress(OSError, UserError):
             self._history = state_folder("nothing") / "history"
