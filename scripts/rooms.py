@@ -76,10 +76,11 @@ def _docstrings(text: str) -> set[int]:
     return {line for node in found for line in range(node.body[0].lineno, (node.body[0].end_lineno or 0) + 1)}
 
 
-def rows_of(files: dict[str, str]) -> list[str]:
-    """Read the rows of the layer table."""
-    contracts = tomllib.loads(files["pyproject.toml"])["tool"]["importlinter"]["contracts"]
-    return next(list[str](contract["layers"]) for contract in contracts if contract["id"] == "layers")
+def rows_of(project: str) -> list[list[str]]:
+    """Read the rows of the layer table of a `pyproject.toml`, from top to bottom, each with its rooms."""
+    contracts = tomllib.loads(project)["tool"]["importlinter"]["contracts"]
+    rows = next(contract["layers"] for contract in contracts if contract["id"] == "layers")
+    return [[room.strip() for room in row.split("|")] for row in rows]
 
 
 def sources(files: dict[str, str]) -> dict[str, str]:
@@ -116,11 +117,11 @@ def long_ones(modules: dict[str, str]) -> Iterator[str]:
 
 def report(files: dict[str, str]) -> Iterator[str]:
     """Write all of it."""
-    modules, rows = sources(files), rows_of(files)
+    modules, rows = sources(files), rows_of(files["pyproject.toml"])
     root = [name for name in modules if "/" not in name]
     yield f"{len(root)} files and {len({n.split('/')[0] for n in modules if '/' in n})} folders in the root"
     yield f"{len(folders_of(modules))} folders in all, {len(rows)} rows of layers"
-    yield from (f"  {number:2} {row}" for number, row in enumerate(rows, start=1))
+    yield from (f"  {number:2} {' | '.join(row)}" for number, row in enumerate(rows, start=1))
     counts = defaultdict[str, Lines](Lines)
     for name, text in modules.items():
         room = name.split("/")[0] if "/" in name else "(root)"
