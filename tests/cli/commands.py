@@ -12,7 +12,7 @@ import subprocess
 import sys
 import termios
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -96,14 +96,25 @@ def say(
 OWN_TERMINAL = """
 import fcntl, os, sys, termios
 fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
+os.execv(sys.argv[1], sys.argv[1:])
 """
+
+
+TOOLWIRE = (sys.executable, "-m", "toolwire")
 
 
 class Terminal:
     """A command on a terminal of its own: what it wrote so far, and a way to type."""
 
-    def __init__(self, folder: Path, *arguments: str, columns: int = 0, out: Path | None = None, **more: str) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *arguments: str,
+        columns: int = 0,
+        out: Path | None = None,
+        program: Sequence[str] = TOOLWIRE,
+        **more: str,
+    ) -> None:
         self.fd, inner = pty.openpty()
         fcntl.ioctl(inner, termios.TIOCSWINSZ, struct.pack("HHHH", 24 if columns else 0, columns, 0, 0))
         self.looks = termios.tcgetattr(inner)
@@ -111,7 +122,7 @@ class Terminal:
         self.said = ""
         taken = os.dup(inner) if out is None else os.open(out, os.O_WRONLY | os.O_CREAT)
         self.process = subprocess.Popen(
-            [sys.executable, "-c", OWN_TERMINAL, "-m", "toolwire", *arguments],
+            [sys.executable, "-c", OWN_TERMINAL, *program, *arguments],
             stdin=inner,
             stdout=taken,
             stderr=inner,

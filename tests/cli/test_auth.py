@@ -1,10 +1,8 @@
 """`toolwire auth`, `toolwire models --live` and `toolwire completion`."""
 
-import contextlib
 import http.server
 import json
 import os
-import pty
 import shlex
 import shutil
 import stat
@@ -12,6 +10,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -201,7 +200,7 @@ PATHS = {
 }
 
 
-@contextlib.contextmanager
+@contextmanager
 def listing(answers: list[Any], status: int = 200) -> Iterator[tuple[str, list[Any]]]:
     """Serve these answers, one after the other; give the address, and the requests."""
     requests: list[Any] = []
@@ -347,32 +346,13 @@ def completed_by_zsh(script: Path, folder: Path) -> dict[str, str]:
         f"note() {{ zle complete-word; print -r -- $BUFFER >> {folder}/noted; zle kill-whole-line }}\n"
         "zle -N note; bindkey '^I' note; setopt NO_LIST_BEEP; PS1='ready> '\n"
     )
-    variables = {"PATH": os.environ["PATH"], "ZDOTDIR": str(folder), "TERM": "dumb"}
-    inner, process_end = pty.openpty()
-    process = subprocess.Popen(
-        [str(shutil.which("zsh")), "-d", "-i"],
-        cwd=folder,
-        env=variables,
-        stdin=process_end,
-        stdout=process_end,
-        stderr=process_end,
-    )
-    os.close(process_end)
-    try:
-        shown = b""
-        while b"ready> " not in shown:
-            shown += os.read(inner, 1000)
+    program = [str(shutil.which("zsh")), "-d", "-i"]
+    with terminal(folder, program=program, ZDOTDIR=str(folder), TERM="dumb") as shown:
+        shown.until("ready> ")
         for line in ENDS:
-            os.write(inner, f"{line}\t".encode())
-        os.write(inner, b"exit\r")
-        with contextlib.suppress(OSError):  # the error of a terminal whose other side is closed
-            while os.read(inner, 1000):
-                pass
-        process.wait(30)
-    finally:
-        process.kill()
-        process.wait(30)
-        os.close(inner)
+            shown.type(f"{line}\t")
+        shown.type("exit\r")
+        assert shown.end() == 0
     noted = (folder / "noted").read_text().splitlines()
     return {line: end.split()[-1] for line, end in zip(ENDS, noted, strict=True)}
 

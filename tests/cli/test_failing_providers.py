@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from tests.cli.commands import environment, project, say, terminal
-from tests.client.test_faults_network import hang_up, serving
+from tests.client.test_faults_network import hang_up, serving, stall
 from toolwire.cli.screen import count_columns
 
 WORDS = {401: "Incorrect API key.", 429: "Rate limit reached."}
@@ -160,10 +160,6 @@ def once(head: bytes, body: bytes) -> Callable[[socket.socket], None]:
     return answer
 
 
-def silent(connection: socket.socket) -> None:
-    connection.recv(65536)
-
-
 ANSWERS: dict[str, Callable[[socket.socket], None]] = {
     "closes the connection": hang_up,
     "answers with nothing": once(b"content-type: application/json\r\n", b""),
@@ -194,7 +190,7 @@ def test_in_a_pipe_a_server_that_answers_with_nothing_is_an_error(tmp_path: Path
 @pytest.mark.slow
 @pytest.mark.parametrize("command", ONCE)
 def test_an_interrupt_ends_each_command_in_a_pipe(tmp_path: Path, command: str) -> None:
-    with serving(silent) as (url, came):
+    with serving(stall) as (url, came):
         process = subprocess.Popen(
             [sys.executable, "-m", "toolwire", *ONCE[command], "--base-url", f"{url}/v1"],
             env=environment(tmp_path),
