@@ -4,12 +4,8 @@ Processor time is measured, so that others on the machine disturb little. A meas
 times before it counts: what else the machine does only adds to it.
 """
 
-import gc
 import json
-import math
-import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -18,9 +14,9 @@ import pytest
 from tests.amounts import FULL
 from tests.sized_bodies import BODIES, SPELLINGS, body_of
 from tests.sized_streams import STREAMS, frames_of
+from tests.timing import LARGEST, MOST, START, Prepare, Work, growth, seconds
 from toolwire.dialects import NAMES, dialect
 from toolwire.encoding import repair
-from toolwire.errors import ToolwireError
 from toolwire.gateway.passthrough import PassedStream
 from toolwire.gateway.prefix_cache import OwnerCache, PrefixCache
 from toolwire.streams.accumulation import accumulate
@@ -30,13 +26,6 @@ from toolwire.types import Choice, Encoded, Message, Response, Text, Thinking, T
 
 # All of it takes ten minutes: `make torture`. Other runs of the slow tests take every so many.
 EACH = 1 if FULL else 12
-MOST = 3.0
-ENOUGH = 0.01  # seconds that the smaller size takes at least
-LONG = 1.5  # seconds after which no larger size is tried
-# What is larger does not fit the processor's cache if others use it too: it is tried after a growth that is too large.
-CACHED, LARGEST = 8_000, 32_000
-TRIES = 12
-PAUSE = 0.02  # seconds, longer after each try, in which others may end what they do
 # What grows in depth has a limit, and so has what references are written out to.
 STARTS = {
     **dict.fromkeys(
@@ -53,53 +42,6 @@ LIMITS = {
     "chain of references": 16_000,
     "nested references": 800,
 }
-START = 1000
-Work = Callable[[], object]
-Prepare = Callable[[int], Work]
-
-
-def seconds(work: Work, times: int = 1) -> float:
-    """Return the processor time of `work`, run `times` times, without the time of the collector of cycles."""
-    collects = gc.isenabled()
-    gc.disable()
-    begun = time.process_time()
-    try:
-        for _ in range(times):
-            with suppress(ToolwireError):
-                work()
-    finally:
-        spent = time.process_time() - begun
-        if collects:
-            gc.enable()
-    return spent
-
-
-def growth(prepare: Prepare, start: int = START, limit: int = LARGEST) -> tuple[float, str]:
-    """Say how many times longer twice the size takes; the size is one that takes long enough to be measured.
-
-    A size that may not grow is measured several times in a row. What does not fit the processor's cache any more takes
-    longer once, so a growth that is too large is measured again at larger sizes: what is quadratic grows as much there.
-    """
-    size, work = start, prepare(start)
-    work()  # what is imported or kept at first use
-    small = seconds(work)
-    while small < ENOUGH and 2 * size <= min(limit, CACHED):
-        size *= 2
-        work = prepare(size)
-        small = seconds(work)
-    times = 1 + int(ENOUGH / small)
-    small, large = seconds(work, times), math.inf
-    double = prepare(2 * size)
-    for tries in range(TRIES):
-        small, large = min(small, seconds(work, times)), min(large, seconds(double, times))
-        told = f"{size:6} {small * 1000:8.1f} ms, {2 * size:6} {large * 1000:8.1f} ms, x{large / small:.2f}"
-        if large < MOST * small or large > LONG:
-            break
-        time.sleep(PAUSE * tries)
-        if tries % 3 == 2 and tries < TRIES - 1 and 2 * size <= limit:
-            size, work, double = 2 * size, double, prepare(4 * size)
-            small, large = seconds(work, times), math.inf
-    return large / small, told
 
 
 def check(measured: Iterator[tuple[str, tuple[float, str]]]) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from msgspec import Struct
 
-from tests.timing import least
+from tests.timing import MOST, Work, growth
 from tests.wires import differences
 from toolwire import Message, Text, ToolCall, ToolResult, dialect, text, translate
 from toolwire.dialects import NAMES
@@ -381,6 +381,9 @@ SHAPES: dict[str, Callable[[int], list[Message]]] = {
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_twice_the_size_takes_less_than_three_times_the_time(shape: str) -> None:
-    small, large = SHAPES[shape](2_000), SHAPES[shape](4_000)
-    link_results(small)
-    assert least(lambda: link_results(large), 5) < 3 * least(lambda: link_results(small), 5) + 0.002
+    def prepare(size: int) -> Work:
+        messages = SHAPES[shape](size)
+        return lambda: link_results(messages)
+
+    times, told = growth(prepare, 2_000, 2_000)
+    assert times < MOST, told
